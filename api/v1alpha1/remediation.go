@@ -1,0 +1,207 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Remediation is the record of one repair of one target. It is written before
+// the target is touched, and outlives it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=rem
+// +kubebuilder:printcolumn:name="Cell",type=string,JSONPath=`.spec.target.cell`
+// +kubebuilder:printcolumn:name="Cluster",type=string,JSONPath=`.spec.target.cluster`
+// +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.target.machine`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Remediation struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// +required
+	Spec RemediationSpec `json:"spec,omitzero"`
+	// +optional
+	Status RemediationStatus `json:"status,omitempty"`
+}
+
+// RemediationSpec is the intent, with what it rests on. It never changes.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a Remediation's spec is a record and cannot be changed"
+type RemediationSpec struct {
+	// PolicyName names the RemediationPolicy that decided.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PolicyName string `json:"policyName,omitempty"`
+	// Target is the machine to repair.
+	// +required
+	Target RemediationTarget `json:"target,omitzero"`
+	// +required
+	Action RemediationAction `json:"action,omitempty"`
+	// Reason in words: what is wrong with the target.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	Reason string `json:"reason,omitempty"`
+	// Deadline after which the repair must not be started, and a started one
+	// that is not verified has failed.
+	// +required
+	Deadline metav1.Time `json:"deadline,omitzero"`
+	// Evidence that the decision rests on, and when it agreed.
+	// +required
+	Evidence Evidence `json:"evidence,omitzero"`
+	// Gate is how much of the target's surroundings was unhealthy.
+	// +required
+	Gate GateRecord `json:"gate,omitzero"`
+}
+
+// RemediationTarget identifies a machine for good.
+type RemediationTarget struct {
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Cell string `json:"cell,omitempty"`
+	// Namespace of the Machine in the cell.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Cluster string `json:"cluster,omitempty"`
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
+	// MachineUID guards against a new Machine under an old name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	MachineUID string `json:"machineUID,omitempty"`
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	HardwareID string `json:"hardwareID,omitempty"`
+	// BootID of the node when the decision was made; a reboot changes it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	BootID string `json:"bootID,omitempty"`
+}
+
+// Evidence is the list of observations that agree on a finding.
+type Evidence struct {
+	// AgreedAt is when the last of the observations was read.
+	// +required
+	AgreedAt metav1.Time `json:"agreedAt,omitzero"`
+	// +required
+	// +listType=map
+	// +listMapKey=source
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Signals []SignalRecord `json:"signals,omitempty"`
+}
+
+// SignalRecord is one observation.
+type SignalRecord struct {
+	// Source that was asked: "central-a", "central-b", "node" or "lease".
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Source string `json:"source,omitempty"`
+	// ObservedAt is when the source itself made the observation: the sample's
+	// timestamp, the condition's last heartbeat, the Lease's renewal.
+	// +required
+	ObservedAt metav1.Time `json:"observedAt,omitzero"`
+	// Says is what it says, in words.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Says string `json:"says,omitempty"`
+}
+
+// GateRecord is the count of unhealthy machines that the gate was measured on.
+type GateRecord struct {
+	// +optional
+	ClusterMachines int32 `json:"clusterMachines"`
+	// +optional
+	ClusterUnhealthy int32 `json:"clusterUnhealthy"`
+	// +optional
+	RackMachines int32 `json:"rackMachines"`
+	// +optional
+	RackUnhealthy int32 `json:"rackUnhealthy"`
+}
+
+// RemediationPhase is how far a repair is.
+// +kubebuilder:validation:Enum=Pending;Acting;Verifying;Succeeded;Failed;Cancelled
+type RemediationPhase string
+
+const (
+	// RemediationPending means written down, target not touched yet.
+	RemediationPending RemediationPhase = "Pending"
+	// RemediationActing means that the request stands on the target.
+	RemediationActing RemediationPhase = "Acting"
+	// RemediationVerifying means that the repair ran and its effect is awaited.
+	RemediationVerifying RemediationPhase = "Verifying"
+	// RemediationSucceeded means that metrics and the live node agree that the target is well.
+	RemediationSucceeded RemediationPhase = "Succeeded"
+	// RemediationFailed means that the repair failed, or did not help in time. People must look.
+	RemediationFailed RemediationPhase = "Failed"
+	// RemediationCancelled means that the repair was withdrawn before the target was touched.
+	RemediationCancelled RemediationPhase = "Cancelled"
+)
+
+// Final says whether the phase never changes again.
+func (p RemediationPhase) Final() bool {
+	return p == RemediationSucceeded || p == RemediationFailed || p == RemediationCancelled
+}
+
+// RemediationStatus is how the repair went.
+type RemediationStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// Phase unset means Pending.
+	// +optional
+	Phase RemediationPhase `json:"phase,omitempty"`
+	// Reason is a word for why the phase is what it is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Reason string `json:"reason,omitempty"`
+	// Message says the same to a person.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+	// ActedAt is when the request was written on the target.
+	// +optional
+	ActedAt *metav1.Time `json:"actedAt,omitempty"`
+	// RepairedAt is when the node operator reported the end of its work.
+	// +optional
+	RepairedAt *metav1.Time `json:"repairedAt,omitempty"`
+	// VerifiedAt is when metrics and the live node agreed that the target is well.
+	// +optional
+	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
+	// Verification is the evidence that closed the repair.
+	// +optional
+	// +listType=map
+	// +listMapKey=source
+	// +kubebuilder:validation:MaxItems=16
+	Verification []SignalRecord `json:"verification,omitempty"`
+}
+
+// RemediationList is a list of Remediations.
+//
+// +kubebuilder:object:root=true
+type RemediationList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Remediation `json:"items"`
+}

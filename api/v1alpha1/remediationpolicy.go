@@ -1,0 +1,156 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RemediationPolicy says which machines may be repaired, when, and how.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=rempol
+// +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
+// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
+// +kubebuilder:printcolumn:name="Allowed",type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`
+// +kubebuilder:printcolumn:name="Unhealthy",type=integer,JSONPath=`.status.unhealthy`
+// +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type RemediationPolicy struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	// +required
+	Spec RemediationPolicySpec `json:"spec,omitzero"`
+	// +optional
+	Status RemediationPolicyStatus `json:"status,omitempty"`
+}
+
+// PolicyMode says whether a policy acts.
+// +kubebuilder:validation:Enum=Observe;Act
+type PolicyMode string
+
+const (
+	// ModeObserve decides and reports, and writes to no machine.
+	ModeObserve PolicyMode = "Observe"
+	// ModeAct repairs.
+	ModeAct PolicyMode = "Act"
+)
+
+// RemediationPolicySpec is a rule for repairing nodes that are not ready.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.matchAll) || (has(self.cells) && size(self.cells) > 0) || (has(self.pools) && size(self.pools) > 0)",message="a policy selects cells or pools, or says matchAll: All; an empty selection is not everything"
+// +kubebuilder:validation:XValidation:rule="!has(self.matchAll) || ((!has(self.cells) || size(self.cells) == 0) && (!has(self.pools) || size(self.pools) == 0))",message="matchAll stands alone, without cells or pools"
+type RemediationPolicySpec struct {
+	// Mode unset means Observe.
+	// +optional
+	Mode PolicyMode `json:"mode,omitempty"`
+	// MatchAll selects every machine of the fleet. It must be said.
+	// +optional
+	MatchAll MatchAll `json:"matchAll,omitempty"`
+	// Cells whose machines are selected. Empty with pools set means any cell.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=253
+	Cells []string `json:"cells,omitempty"`
+	// Pools whose machines are selected. Empty with cells set means any pool.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:items:MaxLength=63
+	Pools []string `json:"pools,omitempty"`
+	// Action that repairs a node that is not ready. Reboot is the only one
+	// that this version runs. Unset means Reboot.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == 'Reboot'",message="only Reboot can be asked for in this version"
+	Action RemediationAction `json:"action,omitempty"`
+	// UnhealthySeconds is how long a node must have been not ready, in
+	// seconds, before it is repaired. Unset means 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	UnhealthySeconds *int32 `json:"unhealthySeconds,omitempty"`
+	// MaxEvidenceAgeSeconds is the age at which an observation no longer
+	// counts. Unset means 60.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	MaxEvidenceAgeSeconds *int32 `json:"maxEvidenceAgeSeconds,omitempty"`
+	// MaxUnhealthyPercent is the share of a rack or a cluster, in percent,
+	// above which its unhealthy machines are held: suspect what they share.
+	// Nothing is rounded: one machine of four is 25 percent, and is held.
+	// Unset means 20.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	MaxUnhealthyPercent *int32 `json:"maxUnhealthyPercent,omitempty"`
+	// TimeoutSeconds is how long a repair may take until it is verified, in
+	// seconds. Unset means 1800.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+	// CooldownSeconds is how long after a repair the same machine is left
+	// alone, in seconds. Unset means 3600.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=604800
+	CooldownSeconds *int32 `json:"cooldownSeconds,omitempty"`
+}
+
+// MatchAll is the one word that selects everything.
+// +kubebuilder:validation:Enum=All
+type MatchAll string
+
+// MatchAllMachines selects every machine of the fleet.
+const MatchAllMachines MatchAll = "All"
+
+// RemediationPolicyStatus is what the policy decided last.
+type RemediationPolicyStatus struct {
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Unhealthy counts the selected machines that some source calls unhealthy.
+	// +optional
+	Unhealthy int32 `json:"unhealthy"`
+	// Held counts the unhealthy machines that are not being repaired.
+	// +optional
+	Held int32 `json:"held"`
+	// Holds are the first of them, by name, with the reason.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=50
+	Holds []HoldRecord `json:"holds,omitempty"`
+}
+
+// HoldRecord says why a machine is not being repaired.
+type HoldRecord struct {
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Cell string `json:"cell,omitempty"`
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
+	// Reason is the word.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Reason string `json:"reason,omitempty"`
+	// Message says the same to a person, with the numbers.
+	// +required
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+}
+
+// RemediationPolicyList is a list of RemediationPolicies.
+//
+// +kubebuilder:object:root=true
+type RemediationPolicyList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []RemediationPolicy `json:"items"`
+}
