@@ -1,0 +1,81 @@
+// Package kube is how every program of Pharos finds an API server and which
+// types it speaks with it.
+package kube
+
+import (
+	"fmt"
+	"os"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/version"
+)
+
+// SecretKeyKubeconfig is the key under which every kubeconfig Secret of Pharos
+// holds its kubeconfig.
+const SecretKeyKubeconfig = "kubeconfig"
+
+// Config finds the API server: by the given kubeconfig file, else by the one
+// that $KUBECONFIG names, else as a pod finds its own.
+func Config(kubeconfigPath string) (*rest.Config, error) {
+	if kubeconfigPath == "" {
+		kubeconfigPath = os.Getenv(clientcmd.RecommendedConfigPathEnvVar)
+	}
+	if kubeconfigPath == "" {
+		c, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("finding the API server: no --kubeconfig, no $KUBECONFIG, and not in a pod: %w", err)
+		}
+		return named(c), nil
+	}
+	c, err := clientcmd.BuildConfigFromFlags("", kubeconfigPath)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig %s: %w", kubeconfigPath, err)
+	}
+	return named(c), nil
+}
+
+// ConfigFromBytes reads a kubeconfig that was stored in a Secret. It refuses
+// one that names files or runs commands: whoever may write the Secret must not
+// thereby read this machine's files or run its programs.
+func ConfigFromBytes(kubeconfig []byte) (*rest.Config, error) {
+	raw, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	for name, user := range raw.AuthInfos {
+		if user.Exec != nil || user.AuthProvider != nil || user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "" {
+			return nil, fmt.Errorf("reading kubeconfig: user %q names a file or a command; embed its token or certificate", name)
+		}
+	}
+	for name, cluster := range raw.Clusters {
+		if cluster.CertificateAuthority != "" {
+			return nil, fmt.Errorf("reading kubeconfig: cluster %q names a certificate file; embed certificate-authority-data", name)
+		}
+	}
+	c, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig: %w", err)
+	}
+	return named(c), nil
+}
+
+func named(c *rest.Config) *rest.Config {
+	c.UserAgent = "pharos/" + version.Version
+	return c
+}
+
+// Scheme knows Kubernetes' own types, custom resource definitions and Pharos' types.
+func Scheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(s))
+	utilruntime.Must(apiextensionsv1.AddToScheme(s))
+	utilruntime.Must(v1alpha1.AddToScheme(s))
+	return s
+}

@@ -1,0 +1,61 @@
+// Package testkit gives tests the real servers that Pharos works with.
+package testkit
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/pharos-fleet/pharos/internal/kube"
+)
+
+// Binary returns the path of a server binary of the local fleet. A missing one
+// fails the test: nothing here is skipped.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	path := filepath.Join(os.Getenv("PHAROS_BIN_DIR"), name)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("finding %s: %v; run the tests by make test, which builds it", name, err)
+	}
+	return path
+}
+
+// Root returns the folder of the source tree.
+func Root(t testing.TB) string {
+	t.Helper()
+	_, file, _, ok := runtime.Caller(0)
+	if !ok {
+		t.Fatal("finding the source tree: the test was built without file names")
+	}
+	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+}
+
+// APIServer starts a real kube-apiserver with an etcd of its own and the
+// custom resources of Pharos, and stops both when the test ends. The returned
+// configuration is an administrator's. A start takes some seconds: share one
+// among subtests.
+func APIServer(t testing.TB) *rest.Config {
+	t.Helper()
+	env := &envtest.Environment{
+		Scheme:                kube.Scheme(),
+		CRDDirectoryPaths:     []string{filepath.Join(Root(t), "deploy", "crds")},
+		ErrorIfCRDPathMissing: true,
+		ControlPlane:          envtest.ControlPlane{},
+	}
+	env.ControlPlane.Etcd = &envtest.Etcd{Path: Binary(t, "etcd")}
+	env.ControlPlane.APIServer = &envtest.APIServer{Path: Binary(t, "kube-apiserver")}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("starting kube-apiserver: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stopping kube-apiserver: %v", err)
+		}
+	})
+	return config
+}
