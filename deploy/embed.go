@@ -1,0 +1,142 @@
+// Package deploy holds the manifests of an installation: the custom resource
+// definitions, the hub, a cell, and a cell's namespaces of clusters. They can
+// be applied with kubectl as they are; this package gives the same objects to
+// programs. It applies nothing itself.
+package deploy
+
+import (
+	"bytes"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// Namespace is where Pharos runs, in the hub and in every cell.
+const Namespace = "pharos-system"
+
+// Service accounts in a cell whose tokens the hub holds.
+const (
+	// OperatorAccess is the account of spec.kubeconfigSecret of a Cell.
+	OperatorAccess = "operator-access"
+	// RemediatorAccess is the account of spec.remediatorKubeconfigSecret of a Cell.
+	RemediatorAccess = "remediator-access"
+)
+
+//go:embed crds/*.yaml hub/*.yaml cell/*.yaml cell/clusters/*.yaml
+var manifests embed.FS
+
+// CRDs returns the custom resource definitions, the same for hub and cells.
+func CRDs() ([]*unstructured.Unstructured, error) { return decode("crds") }
+
+// Hub returns the objects of the hub in the order in which to apply them, with
+// the operator, and what it runs, from the Pharos image given. It fails when
+// image is empty.
+func Hub(image string) ([]*unstructured.Unstructured, error) {
+	objects, err := decode("hub")
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		if o.GetKind() != "Deployment" {
+			continue
+		}
+		if err := setImage(o, image); err != nil {
+			return nil, fmt.Errorf("setting the image of Deployment %s: %w", o.GetName(), err)
+		}
+	}
+	return objects, nil
+}
+
+// Cell returns the objects of a cell in the order in which to apply them: its
+// namespace, accounts and rights. What runs there is the operator's work.
+func Cell() ([]*unstructured.Unstructured, error) { return decode("cell") }
+
+// ClusterNamespace returns the rights that the edge agent, the remediator and
+// the node operator need in one namespace of a cell that holds Clusters and
+// Machines. The namespace itself must exist.
+func ClusterNamespace(namespace string) ([]*unstructured.Unstructured, error) {
+	objects, err := decode("cell/clusters")
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		o.SetNamespace(namespace)
+	}
+	return objects, nil
+}
+
+// decode reads the folder's files in order of name, which is the order of
+// dependence.
+func decode(dir string) ([]*unstructured.Unstructured, error) {
+	entries, err := fs.ReadDir(manifests, dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing manifests: %w", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, e := range entries {
+		if e.IsDir() {
+			continue
+		}
+		name := path.Join(dir, e.Name())
+		more, err := decodeFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("decoding %s: %w", name, err)
+		}
+		objects = append(objects, more...)
+	}
+	return objects, nil
+}
+
+func decodeFile(name string) ([]*unstructured.Unstructured, error) {
+	data, err := manifests.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		switch err := decoder.Decode(o); {
+		case errors.Is(err, io.EOF):
+			return objects, nil
+		case err != nil:
+			return nil, err
+		case len(o.Object) > 0:
+			objects = append(objects, o)
+		}
+	}
+}
+
+// setImage gives every container of a Deployment the image, and its
+// environment variable PHAROS_IMAGE, which says what the operator runs.
+func setImage(deployment *unstructured.Unstructured, image string) error {
+	if image == "" {
+		return errors.New("no image given")
+	}
+	template := []string{"spec", "template", "spec", "containers"}
+	containers, found, err := unstructured.NestedSlice(deployment.Object, template...)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return errors.New("it has no containers")
+	}
+	for _, c := range containers {
+		container := c.(map[string]any)
+		container["image"] = image
+		env, _, _ := unstructured.NestedSlice(container, "env")
+		for _, e := range env {
+			if v := e.(map[string]any); v["name"] == "PHAROS_IMAGE" {
+				v["value"] = image
+			}
+		}
+		container["env"] = env
+	}
+	return unstructured.SetNestedSlice(deployment.Object, containers, template...)
+}

@@ -1,0 +1,137 @@
+package deploy_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/pharos-fleet/pharos/deploy"
+)
+
+func TestHubRunsTheGivenImage(t *testing.T) {
+	objects, err := deploy.Hub("example.org/pharos:v9")
+	require.NoError(t, err)
+
+	var d appsv1.Deployment
+	into(t, find(t, objects, "Deployment", "operator"), &d)
+	c := d.Spec.Template.Spec.Containers[0]
+	require.Equal(t, "example.org/pharos:v9", c.Image)
+	require.Contains(t, c.Env, corev1.EnvVar{Name: "PHAROS_IMAGE", Value: "example.org/pharos:v9"})
+	require.Len(t, c.Env, 3)
+}
+
+func TestHubWithoutImageIsRefused(t *testing.T) {
+	_, err := deploy.Hub("")
+	require.ErrorContains(t, err, "no image given")
+}
+
+func TestCRDsAreComplete(t *testing.T) {
+	objects, err := deploy.CRDs()
+	require.NoError(t, err)
+	for _, plural := range []string{"cells", "clusters", "federations", "machines", "remediationpolicies", "remediations"} {
+		find(t, objects, "CustomResourceDefinition", plural+".pharos.dev")
+	}
+}
+
+func TestClusterNamespaceIsPlaced(t *testing.T) {
+	objects, err := deploy.ClusterNamespace("fleet")
+	require.NoError(t, err)
+	require.NotEmpty(t, objects)
+	for _, o := range objects {
+		require.Equal(t, "fleet", o.GetNamespace())
+	}
+}
+
+// Every binding must name a role and accounts that exist, and what a binding
+// needs must come before it.
+func TestBindingsHoldTogether(t *testing.T) {
+	hub, err := deploy.Hub("example.org/pharos:v9")
+	require.NoError(t, err)
+	cell, err := deploy.Cell()
+	require.NoError(t, err)
+	clusters, err := deploy.ClusterNamespace("fleet")
+	require.NoError(t, err)
+
+	for name, objects := range map[string][]*unstructured.Unstructured{"hub": hub, "cell": append(cell, clusters...)} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, "Namespace", objects[0].GetKind())
+			seen := map[string]bool{}
+			for _, o := range objects {
+				seen[o.GetKind()+"/"+o.GetNamespace()+"/"+o.GetName()] = true
+				switch o.GetKind() {
+				case "RoleBinding":
+					var b rbacv1.RoleBinding
+					into(t, o, &b)
+					require.True(t, seen["Role/"+b.Namespace+"/"+b.RoleRef.Name], "role of %s", b.Name)
+					requireSubjects(t, seen, b.Subjects)
+				case "ClusterRoleBinding":
+					var b rbacv1.ClusterRoleBinding
+					into(t, o, &b)
+					require.True(t, seen["ClusterRole//"+b.RoleRef.Name], "role of %s", b.Name)
+					requireSubjects(t, seen, b.Subjects)
+				}
+			}
+		})
+	}
+}
+
+// No role of Pharos may grant itself more, or read Secrets in the whole cluster.
+func TestRolesAreNarrow(t *testing.T) {
+	hub, err := deploy.Hub("example.org/pharos:v9")
+	require.NoError(t, err)
+	cell, err := deploy.Cell()
+	require.NoError(t, err)
+	clusters, err := deploy.ClusterNamespace("fleet")
+	require.NoError(t, err)
+
+	for _, o := range append(append(hub, cell...), clusters...) {
+		if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		into(t, o, &role)
+		for _, rule := range role.Rules {
+			require.NotContains(t, rule.Verbs, "*", o.GetName())
+			require.NotContains(t, rule.Resources, "*", o.GetName())
+			require.NotContains(t, rule.APIGroups, "rbac.authorization.k8s.io", o.GetName())
+			if o.GetKind() == "ClusterRole" {
+				require.NotContains(t, rule.Resources, "secrets", o.GetName())
+				require.NotContains(t, rule.Resources, "pods", o.GetName())
+			}
+			for _, r := range rule.Resources {
+				if r == "secrets" {
+					require.Equal(t, []string{"get"}, rule.Verbs, o.GetName())
+				}
+			}
+		}
+	}
+}
+
+func requireSubjects(t *testing.T, seen map[string]bool, subjects []rbacv1.Subject) {
+	t.Helper()
+	require.NotEmpty(t, subjects)
+	for _, s := range subjects {
+		require.True(t, seen[s.Kind+"/"+s.Namespace+"/"+s.Name], "subject %s", s.Name)
+	}
+}
+
+func find(t *testing.T, objects []*unstructured.Unstructured, kind, name string) *unstructured.Unstructured {
+	t.Helper()
+	for _, o := range objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			return o
+		}
+	}
+	require.Failf(t, "not found", "%s %s", kind, name)
+	return nil
+}
+
+func into(t *testing.T, o *unstructured.Unstructured, typed any) {
+	t.Helper()
+	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, typed))
+}
