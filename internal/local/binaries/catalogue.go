@@ -1,0 +1,124 @@
+package binaries
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+	"golang.org/x/tools/txtar"
+)
+
+// serversModule is the module of deploy/local/servers as one file, because an
+// embedding cannot cross the boundary of a module.
+//
+//go:generate go test -run ^TestServersModuleIsCurrent$ . -update
+//go:embed servers.txtar
+var serversModule []byte
+
+// Modules of the components, which double as the proof of what a binary is.
+const (
+	kubernetesModule   = "k8s.io/kubernetes"
+	etcdModule         = "go.etcd.io/etcd/server/v3"
+	prometheusModule   = "github.com/prometheus/prometheus"
+	alertmanagerModule = "github.com/prometheus/alertmanager"
+	kwokModule         = "sigs.k8s.io/kwok"
+)
+
+// Versions of the components that build without a module of ours. Prometheus
+// numbers its module apart from its program.
+const (
+	prometheusVersion   = "v0.316.0"
+	prometheusReports   = "3.16.0"
+	alertmanagerVersion = "v0.31.1"
+	kwokVersion         = "v0.8.0"
+)
+
+// Component is one server binary of the local fleet.
+type Component struct {
+	// Name is the file name of the binary.
+	Name string
+	// Version is the version of its Go module, with the leading v.
+	Version string
+
+	module  string   // module of the main package
+	pkg     string   // import path of the main package
+	source  []byte   // module to build in, as txtar; none means go install
+	linking []string // extra flags for the linker
+	reports string   // version in the answer to --version, without v
+}
+
+// Components returns every server binary that the local fleet needs, in the
+// order in which they are built. It fails when the embedded module is damaged.
+func Components() ([]Component, error) {
+	pins, err := pinned(serversModule)
+	if err != nil {
+		return nil, err
+	}
+	kubernetes, etcd := pins[kubernetesModule], pins[etcdModule]
+	return []Component{
+		server("etcd", etcdModule, "", etcd),
+		server("kube-apiserver", kubernetesModule, "/cmd/kube-apiserver", kubernetes),
+		server("kube-controller-manager", kubernetesModule, "/cmd/kube-controller-manager", kubernetes),
+		server("kube-scheduler", kubernetesModule, "/cmd/kube-scheduler", kubernetes),
+		installed("prometheus", prometheusModule, prometheusVersion, prometheusReports),
+		installed("promtool", prometheusModule, prometheusVersion, prometheusReports),
+		installed("alertmanager", alertmanagerModule, alertmanagerVersion, strings.TrimPrefix(alertmanagerVersion, "v")),
+		installed("amtool", alertmanagerModule, alertmanagerVersion, strings.TrimPrefix(alertmanagerVersion, "v")),
+		installed("kwok", kwokModule, kwokVersion, strings.TrimPrefix(kwokVersion, "v")),
+	}, nil
+}
+
+// server is a component that is built inside the embedded module.
+func server(name, module, dir, version string) Component {
+	c := Component{
+		Name: name, Version: version, module: module, pkg: module + dir,
+		source: serversModule, reports: strings.TrimPrefix(version, "v"),
+	}
+	if module == kubernetesModule {
+		c.linking = kubernetesVersionFlags(version)
+	}
+	return c
+}
+
+// installed is a component that builds as its authors published it.
+func installed(name, module, version, reports string) Component {
+	c := Component{Name: name, Version: version, module: module, pkg: module + "/cmd/" + name, reports: reports}
+	if module == prometheusModule || module == alertmanagerModule {
+		c.linking = []string{"-X", "github.com/prometheus/common/version.Version=" + reports}
+	}
+	return c
+}
+
+// kubernetesVersionFlags tells the servers their version, which decides feature
+// gates and which Kubernetes' own builds set in the same way.
+func kubernetesVersionFlags(version string) []string {
+	const base, client = "k8s.io/component-base/version.", "k8s.io/client-go/pkg/version."
+	major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return []string{
+		"-X", base + "gitVersion=" + version,
+		"-X", base + "gitMajor=" + major,
+		"-X", base + "gitMinor=" + minor,
+		"-X", client + "gitVersion=" + version,
+	}
+}
+
+// pinned reads the required versions out of a module packed as txtar.
+func pinned(module []byte) (map[string]string, error) {
+	for _, file := range txtar.Parse(module).Files {
+		if file.Name != "go.mod" {
+			continue
+		}
+		parsed, err := modfile.Parse(file.Name, file.Data, nil)
+		if err != nil {
+			return nil, fmt.Errorf("reading the pinned versions of the servers: %w", err)
+		}
+		versions := make(map[string]string, len(parsed.Require))
+		for _, r := range parsed.Require {
+			versions[r.Mod.Path] = r.Mod.Version
+		}
+		return versions, nil
+	}
+	return nil, fmt.Errorf("reading the pinned versions of the servers: the embedded module has no go.mod")
+}
