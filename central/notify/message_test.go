@@ -1,0 +1,120 @@
+package notify
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/alertmanager/template"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestRenderForAPersonAtThree(t *testing.T) {
+	firing := alertOf("PharosNodeNotReady", "shop-node-03", statusFiring)
+	firing.Labels["rack"], firing.Labels["job"] = "rack-1", "kubelet"
+	resolved := alertOf("PharosNodeNotReady", "shop-node-04", statusResolved)
+	resolved.EndsAt = started.Add(90 * time.Second)
+	n := notificationOf("g", statusFiring, firing, resolved)
+	n.Truncated = 2
+
+	got := render([]notification{n}, bodyLimit)
+	want := []message{newMessage("[FIRING 1, RESOLVED 1] PharosNodeNotReady", strings.Join([]string{
+		"### FIRING · critical · PharosNodeNotReady",
+		"**where** cell asia-1 · cluster shop · rack rack-1 · node shop-node-03 · job kubelet",
+		"**since** 2026-11-30 03:04:05 UTC",
+		"Node shop-node-03 is not ready.",
+		"[runbook](https://runbooks.example/PharosNodeNotReady)",
+		"---",
+		"### RESOLVED · critical · PharosNodeNotReady",
+		"**where** cell asia-1 · cluster shop · node shop-node-04",
+		"**since** 2026-11-30 03:04:05 UTC",
+		"**until** 2026-11-30 03:05:35 UTC",
+		"Node shop-node-04 is not ready.",
+		"[runbook](https://runbooks.example/PharosNodeNotReady)",
+		"---",
+		"and 2 more of this group; see Alertmanager",
+	}, "\n\n"))}
+	require.Empty(t, cmp.Diff(want, got))
+}
+
+func TestDigestTellsOfEveryAlertInOrder(t *testing.T) {
+	var batch []notification
+	for i := range 300 {
+		node := fmt.Sprintf("node-%03d", i)
+		batch = append(batch, notificationOf("g"+node, statusFiring, alertOf(fmt.Sprintf("A%d", i%2), node, statusFiring)))
+	}
+	messages := render(batch, bodyLimit)
+	require.Greater(t, len(messages), 1)
+	require.Equal(t, fmt.Sprintf("[FIRING 300] 2 alerts (1/%d)", len(messages)), messages[0].Markdown.Title)
+
+	all := ""
+	for _, m := range messages {
+		require.LessOrEqual(t, jsonLen(m), bodyLimit)
+		all += m.Markdown.Text
+	}
+	last := -1
+	for i := range 300 {
+		at := strings.Index(all, fmt.Sprintf("node node-%03d\n", i))
+		require.Greater(t, at, last, "node %d is told, after the one before", i)
+		last = at
+	}
+	require.Equal(t, 300, strings.Count(all, "### FIRING"))
+}
+
+func TestRenderKeepsInsideTheLimit(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.String()
+		var alerts template.Alerts
+		for i := range rapid.IntRange(1, 12).Draw(t, "alerts") {
+			a := alertOf(text.Draw(t, "name"), fmt.Sprintf("node-%d", i), statusFiring)
+			a.Annotations["summary"] = strings.Repeat(text.Draw(t, "summary"), rapid.IntRange(0, 400).Draw(t, "times"))
+			alerts = append(alerts, a)
+		}
+		limit := rapid.IntRange(minLimit, bodyLimit).Draw(t, "limit")
+		headings := 0
+		for _, m := range render([]notification{notificationOf("g", statusFiring, alerts...)}, limit) {
+			if n := jsonLen(m); n > limit {
+				t.Fatalf("a message has %d bytes, more than %d", n, limit)
+			}
+			if !utf8.ValidString(m.Markdown.Text) {
+				t.Fatal("a message was cut inside a rune")
+			}
+			headings += strings.Count(m.Markdown.Text, "### FIRING")
+		}
+		if headings != len(alerts) {
+			t.Fatalf("%d alerts are told of %d", headings, len(alerts))
+		}
+	})
+}
+
+func TestForeignTextIsHarmless(t *testing.T) {
+	a := alertOf("x](http://evil)", "n1\n# big", statusFiring)
+	a.Annotations["summary"] = "`code` **bold** <b>\u2028\x00\xff"
+	a.Annotations["runbook_url"] = "javascript:alert(1)"
+	text := render([]notification{notificationOf("g", statusFiring, a)}, bodyLimit)[0].Markdown.Text
+	require.Contains(t, text, `x\](http://evil)`)
+	require.Contains(t, text, `node n1 \# big`)
+	require.Contains(t, text, "\\`code\\` \\*\\*bold\\*\\* \\<b\\>   ")
+	require.NotContains(t, text, "javascript")
+}
+
+func TestSafeLink(t *testing.T) {
+	require.Equal(t, "https://a.example/b%28c%29?d=e%20f", safeLink("https://a.example/b(c)?d=e f"))
+	for _, bad := range []string{"", "relative", "ftp://a.example", "https://", "https://a b.example", "javascript:x"} {
+		require.Empty(t, safeLink(bad), bad)
+	}
+}
+
+func BenchmarkRenderThousandAlerts(b *testing.B) {
+	var batch []notification
+	for i := range 1000 {
+		batch = append(batch, notificationOf("g", statusFiring, alertOf("Down", fmt.Sprint(i), statusFiring)))
+	}
+	for b.Loop() {
+		render(batch, bodyLimit)
+	}
+}

@@ -1,0 +1,187 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"golang.org/x/time/rate"
+)
+
+const (
+	// A robot takes 20 messages a minute. The bucket starts empty, so that in
+	// any minute, restarts included, at most sendBurst + sendsPerMinute leave.
+	sendsPerMinute = 14
+	sendBurst      = 4
+
+	// digestAbove is how many notifications may wait before they are merged.
+	digestAbove = 3
+	// digestMax bounds one digest, so that a crash in its midst repeats little.
+	digestMax = 200
+
+	// minLimit is the smallest body that is tried when the provider finds
+	// larger ones too large.
+	minLimit = 2_000
+	// maxUnknown is how often a message is tried that meets an answer we do not
+	// know. It must not block the queue for ever.
+	maxUnknown = 8
+)
+
+// worker sends one robot's queue, in order.
+type worker struct {
+	spool   *spool
+	sender  sender
+	limiter *rate.Limiter
+	// wake has room for one: a note that something was added.
+	wake    chan struct{}
+	pause   time.Duration // how long a robot that was sent too much stays silent
+	retry   func() backoff.BackOff
+	metrics *robotMetrics
+	log     *slog.Logger
+}
+
+func newLimiter(now time.Time) *rate.Limiter {
+	l := rate.NewLimiter(rate.Limit(sendsPerMinute)/60, sendBurst)
+	l.AllowN(now, sendBurst)
+	return l
+}
+
+// newBackOff never gives up: an alert waits for the network as long as it takes.
+func newBackOff() backoff.BackOff {
+	return backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(time.Second),
+		backoff.WithMaxInterval(time.Minute),
+		backoff.WithMaxElapsedTime(0),
+	)
+}
+
+// run returns when ctx ends. What it has not sent stays in the spool.
+func (w *worker) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		batch := w.nextBatch()
+		if len(batch) > 0 {
+			w.deliver(ctx, batch)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-w.wake:
+		}
+	}
+}
+
+// nextBatch takes one notification, or many when many wait. Taking the oldest
+// ones keeps the order within every group.
+func (w *worker) nextBatch() []entry {
+	waiting := w.spool.head(digestMax)
+	if len(waiting) > digestAbove {
+		return waiting
+	}
+	return waiting[:min(1, len(waiting))]
+}
+
+// deliver sends a batch and takes it from the queue, unless ctx ends first.
+func (w *worker) deliver(ctx context.Context, batch []entry) {
+	refusal, done := w.sendAll(ctx, batch)
+	if !done {
+		return
+	}
+	to := sentDir
+	if refusal != nil {
+		to = deadDir
+		w.log.Error("notification refused for good",
+			slog.Any("error", refusal), slog.Int("notifications", len(batch)),
+			slog.String("folder", w.spool.dir),
+			slog.String("todo", "mend what the error names, move the files from dead to queue, restart notify"))
+	} else if len(batch) > 1 {
+		w.metrics.digests.Inc()
+	}
+	if err := w.spool.finish(len(batch), to); err != nil {
+		w.log.Error("spool not updated; a restart would send these notifications again",
+			slog.Any("error", err), slog.Int("notifications", len(batch)))
+	}
+}
+
+// sendAll sends a batch, cut smaller each time the provider finds a part too
+// large. It is done when all was sent or was refused for good, with the
+// refusal; it is not done when ctx ended.
+func (w *worker) sendAll(ctx context.Context, batch []entry) (refusal error, done bool) {
+	queue := notificationsOf(batch)
+	for limit := bodyLimit; ; limit /= 2 {
+		v, err := w.sendParts(ctx, render(queue, limit))
+		switch {
+		case ctx.Err() != nil && v != verdictSent:
+			return nil, false
+		case v == verdictSent:
+			return nil, true
+		case v == verdictTooBig && limit/2 >= minLimit:
+			continue
+		}
+		return err, true
+	}
+}
+
+func notificationsOf(batch []entry) []notification {
+	out := make([]notification, len(batch))
+	for i, e := range batch {
+		out[i] = e.notification
+	}
+	return out
+}
+
+// sendParts sends messages in order, and stops at the first that is not sent.
+func (w *worker) sendParts(ctx context.Context, parts []message) (verdict, error) {
+	for _, part := range parts {
+		if v, err := w.sendUntilAnswered(ctx, part); v != verdictSent {
+			return v, err
+		}
+	}
+	return verdictSent, nil
+}
+
+// sendUntilAnswered repeats one message until it is sent, refused or found too
+// large, or ctx ends.
+func (w *worker) sendUntilAnswered(ctx context.Context, m message) (verdict, error) {
+	unknown := 0
+	retry := w.retry()
+	for {
+		if err := w.limiter.Wait(ctx); err != nil {
+			return verdictRetry, err
+		}
+		// A request in flight is let end, lest it be sent again after a restart.
+		v, err := w.sender.send(context.WithoutCancel(ctx), m)
+		w.metrics.attempts[v].Inc()
+		wait := w.pause
+		switch v {
+		case verdictSent, verdictTooBig, verdictRefused:
+			return v, err
+		case verdictUnknown:
+			if unknown++; unknown >= maxUnknown {
+				return verdictRefused, fmt.Errorf("giving up after %d attempts: %w", unknown, err)
+			}
+			wait = retry.NextBackOff()
+		case verdictRetry:
+			wait = retry.NextBackOff()
+		}
+		if ctx.Err() != nil {
+			return v, ctx.Err()
+		}
+		w.log.Warn("message not sent yet", slog.Any("error", err), slog.Duration("retryIn", wait))
+		if !sleep(ctx, wait) {
+			return v, ctx.Err()
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
