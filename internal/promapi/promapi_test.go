@@ -1,0 +1,164 @@
+package promapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/promapi"
+)
+
+var at = time.Unix(1_700_000_000, 0).UTC()
+
+// server answers value queries and timestamp queries with the given bodies.
+func server(t testing.TB, value, timestamp string) *promapi.Client {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.FormValue("query"), "timestamp(") {
+			fmt.Fprint(w, timestamp)
+			return
+		}
+		fmt.Fprint(w, value)
+	}))
+	t.Cleanup(s.Close)
+	return client(t, promapi.Options{URL: s.URL, MaxBytes: 4096})
+}
+
+func client(t testing.TB, o promapi.Options) *promapi.Client {
+	t.Helper()
+	c, err := promapi.New(o)
+	require.NoError(t, err)
+	return c
+}
+
+func vector(results ...string) string {
+	return `{"status":"success","data":{"resultType":"vector","result":[` + strings.Join(results, ",") + `]}}`
+}
+
+func TestSamplesJoinTheirOwnTimestamps(t *testing.T) {
+	c := server(t,
+		vector(`{"metric":{"__name__":"up","cell":"a"},"value":[1700000000,"1"]}`, `{"metric":{"__name__":"up","cell":"b"},"value":[1700000000,"0"]}`),
+		vector(`{"metric":{"cell":"b"},"value":[1700000000,"1699999990"]}`, `{"metric":{"cell":"a"},"value":[1700000000,"1699999999.123"]}`))
+	a, err := c.Samples(t.Context(), "up", at)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(promapi.Answer{Samples: []promapi.Sample{
+		{Labels: map[string]string{"__name__": "up", "cell": "a"}, Value: 1, At: time.UnixMilli(1699999999123).UTC()},
+		{Labels: map[string]string{"__name__": "up", "cell": "b"}, Value: 0, At: time.Unix(1699999990, 0).UTC()},
+	}}, a))
+}
+
+func TestUnusableSeriesBecomeWarnings(t *testing.T) {
+	good := vector(`{"metric":{"cell":"a"},"value":[1700000000,"1699999990"]}`)
+	for name, tc := range map[string]struct{ value, timestamp, warning string }{
+		"NaN":                {vector(`{"metric":{"cell":"a"},"value":[1,"NaN"]}`), good, "is no finite number"},
+		"infinite":           {vector(`{"metric":{"cell":"a"},"value":[1,"+Inf"]}`), good, "is no finite number"},
+		"no timestamp":       {vector(`{"metric":{"cell":"b"},"value":[1,"1"]}`), good, "came without a timestamp"},
+		"timestamp NaN":      {vector(`{"metric":{"cell":"a"},"value":[1,"1"]}`), vector(`{"metric":{"cell":"a"},"value":[1,"NaN"]}`), "impossible timestamp"},
+		"timestamp huge":     {vector(`{"metric":{"cell":"a"},"value":[1,"1"]}`), vector(`{"metric":{"cell":"a"},"value":[1,"1e300"]}`), "impossible timestamp"},
+		"timestamp negative": {vector(`{"metric":{"cell":"a"},"value":[1,"1"]}`), vector(`{"metric":{"cell":"a"},"value":[1,"-1"]}`), "impossible timestamp"},
+		"histogram":          {vector(`{"metric":{"cell":"a"},"histogram":[1,{"count":"1","sum":"1","buckets":[]}]}`), good, "is a histogram"},
+		"server's own":       {strings.Replace(vector(), `"data"`, `"warnings":["one shard is away"],"data"`, 1), vector(), "one shard is away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := server(t, tc.value, tc.timestamp).Samples(t.Context(), "up", at)
+			require.NoError(t, err)
+			require.Empty(t, a.Samples)
+			require.Len(t, a.Warnings, 1)
+			require.Contains(t, a.Warnings[0], tc.warning)
+		})
+	}
+}
+
+func TestInfosLeaveAnAnswerComplete(t *testing.T) {
+	a, err := server(t, strings.Replace(vector(), `"data"`, `"infos":["by the way"],"data"`, 1), vector()).Samples(t.Context(), "up", at)
+	require.NoError(t, err)
+	require.Empty(t, a.Warnings)
+	require.Equal(t, []string{"by the way"}, a.Infos)
+}
+
+func TestErrorsNameServerAndQuery(t *testing.T) {
+	for name, body := range map[string]string{
+		"truncated":     vector()[:40],
+		"scalar":        `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`,
+		"matrix":        `{"status":"success","data":{"resultType":"matrix","result":[]}}`,
+		"empty object":  `{}`,
+		"refused":       `{"status":"error","errorType":"execution","error":"too many samples"}`,
+		"no JSON":       `<html>`,
+		"nothing":       ``,
+		"over the size": vector(`{"metric":{"cell":"` + strings.Repeat("x", 5000) + `"},"value":[1,"1"]}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := server(t, body, vector()).Samples(t.Context(), "up", at)
+			require.ErrorContains(t, err, "asking http://127.0.0.1:")
+			require.ErrorContains(t, err, "for up: ")
+		})
+	}
+}
+
+func TestAnswerOfExactlyTheAllowedSizeIsRead(t *testing.T) {
+	body := vector()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }))
+	t.Cleanup(s.Close)
+	_, err := client(t, promapi.Options{URL: s.URL, MaxBytes: int64(len(body))}).Samples(t.Context(), "up", at)
+	require.NoError(t, err)
+	_, err = client(t, promapi.Options{URL: s.URL, MaxBytes: int64(len(body)) - 1}).Samples(t.Context(), "up", at)
+	require.ErrorIs(t, err, promapi.ErrTooLarge)
+}
+
+func TestSilentServerMeetsTheDeadline(t *testing.T) {
+	release := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	t.Cleanup(s.Close)
+	t.Cleanup(func() { close(release) })
+	_, err := client(t, promapi.Options{URL: s.URL, Timeout: 50 * time.Millisecond}).Samples(t.Context(), "up", at)
+	require.ErrorContains(t, err, "deadline exceeded")
+}
+
+func TestNewRefusesWhatIsNoURL(t *testing.T) {
+	for _, u := range []string{"", "central-a", "central-a:9090", "ftp://x", "http://", "http://[::1"} {
+		_, err := promapi.New(promapi.Options{URL: u})
+		require.ErrorContains(t, err, "want http://host:port", u)
+	}
+}
+
+func TestPasswordIsNotInErrors(t *testing.T) {
+	c := client(t, promapi.Options{URL: "http://u:s3cret@127.0.0.1:1"})
+	_, err := c.Samples(t.Context(), "up", at)
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), "s3cret")
+}
+
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte(vector(`{"metric":{"cell":"a"},"value":[1,"NaN"]}`)), []byte(vector()))
+	f.Add([]byte(vector(`{"metric":{"cell":"a"},"value":[1,"1"]}`)), []byte(vector(`{"metric":{"cell":"a"},"value":[1,"1e308"]}`)))
+	f.Add([]byte(`{"status":"success","data":{"resultType":"vector","result":[null]}}`), []byte(vector()))
+	f.Add([]byte(vector()[:30]), []byte{})
+	var value, timestamp []byte
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.FormValue("query"), "timestamp(") {
+			_, _ = w.Write(timestamp)
+			return
+		}
+		_, _ = w.Write(value)
+	}))
+	f.Cleanup(s.Close)
+	c := client(f, promapi.Options{URL: s.URL, MaxBytes: 1 << 16})
+	f.Fuzz(func(t *testing.T, v, ts []byte) {
+		value, timestamp = v, ts
+		a, err := c.Samples(t.Context(), "up", at)
+		if err != nil {
+			require.Empty(t, a.Samples)
+			return
+		}
+		for _, s := range a.Samples {
+			require.False(t, s.Value != s.Value, "NaN never leaves the client")
+			require.False(t, s.At.Before(time.Unix(0, 0)), "every sample has a time")
+		}
+	})
+}

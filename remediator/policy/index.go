@@ -1,0 +1,207 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+type clusterRef struct{ cell, cluster string }
+
+type rackRef struct{ cell, zone, rack string }
+
+// place is a machine with the cell it is in.
+type place struct {
+	cell    *Cell
+	machine *Machine
+}
+
+// index is a snapshot made quick to ask. It is built once for each decision.
+type index struct {
+	snapshot  *Snapshot
+	cells     map[string]*Cell
+	byUID     map[string]place
+	byNode    map[NodeRef][]place
+	hardware  map[string]int
+	centrals  []centralIndex
+	live      map[clusterRef]*LiveCluster
+	liveNodes map[NodeRef]*LiveNode
+	leases    map[NodeRef]*Lease
+	open      map[string]*api.Remediation // by machine UID
+	closed    map[string]*api.Remediation // by name
+	lastEnd   map[string]ending           // by hardware id, else machine UID
+	gate      gate
+}
+
+// ending is when a machine was last left by a repair.
+type ending struct {
+	name string
+	at   time.Time
+}
+
+type centralIndex struct {
+	*Central
+	heartbeats map[string]time.Time
+	up         map[clusterRef]ClusterSample
+	unhealthy  map[NodeRef]NodeSample
+}
+
+func newIndex(s *Snapshot, now time.Time) *index {
+	ix := &index{snapshot: s}
+	ix.addInventory()
+	ix.addCentrals()
+	ix.addLive()
+	ix.addRemediations(now)
+	ix.gate = newGate(ix)
+	return ix
+}
+
+func (ix *index) addInventory() {
+	n := 0
+	for i := range ix.snapshot.Cells {
+		n += len(ix.snapshot.Cells[i].Machines)
+	}
+	ix.cells = make(map[string]*Cell, len(ix.snapshot.Cells))
+	ix.byUID = make(map[string]place, n)
+	ix.byNode = make(map[NodeRef][]place, n)
+	ix.hardware = make(map[string]int, n)
+	slots := make([]place, n)
+	for i := range ix.snapshot.Cells {
+		cell := &ix.snapshot.Cells[i]
+		ix.cells[cell.Name] = cell
+		for j := range cell.Machines {
+			n--
+			slots[n] = place{cell, &cell.Machines[j]}
+			ix.addMachine(slots[n:n+1:n+1], cell.Name)
+		}
+	}
+}
+
+// addMachine takes a slice of one, so that the ordinary machine, alone on its
+// node, costs no allocation of its own.
+func (ix *index) addMachine(one []place, cell string) {
+	m := one[0].machine
+	ix.byUID[m.UID] = one[0]
+	if m.HardwareID != "" {
+		ix.hardware[m.HardwareID]++
+	}
+	if m.Node == "" {
+		return
+	}
+	ref := NodeRef{cell, m.Cluster, m.Node}
+	if others := ix.byNode[ref]; len(others) > 0 {
+		one = append(others, one[0])
+	}
+	ix.byNode[ref] = one
+}
+
+// addCentrals keeps of several samples (an edge may have replicas) the freshest,
+// and of a cluster's state the worse one.
+func (ix *index) addCentrals() {
+	for i := range ix.snapshot.Centrals {
+		c := centralIndex{
+			Central:    &ix.snapshot.Centrals[i],
+			heartbeats: map[string]time.Time{},
+			up:         map[clusterRef]ClusterSample{},
+			unhealthy:  map[NodeRef]NodeSample{},
+		}
+		for _, h := range c.Heartbeats {
+			if h.At.After(c.heartbeats[h.Cell]) {
+				c.heartbeats[h.Cell] = h.At
+			}
+		}
+		for _, u := range c.ClustersUp {
+			ref := clusterRef{u.Cell, u.Cluster}
+			c.up[ref] = worse(c.up, ref, u)
+		}
+		for _, u := range c.Central.Unhealthy {
+			ref := NodeRef{u.Cell, u.Cluster, u.Node}
+			if u.At.After(c.unhealthy[ref].At) {
+				c.unhealthy[ref] = u
+			}
+		}
+		ix.centrals = append(ix.centrals, c)
+	}
+	slices.SortFunc(ix.centrals, func(a, b centralIndex) int { return cmp.Compare(a.Name, b.Name) })
+}
+
+// worse merges the samples of several replicas: down if one says so. A replica
+// that died saying "down" keeps a cluster held until its last sample leaves the
+// look-back, which errs on the side of not acting.
+func worse(seen map[clusterRef]ClusterSample, ref clusterRef, u ClusterSample) ClusterSample {
+	old, ok := seen[ref]
+	if !ok {
+		return u
+	}
+	if old.At.After(u.At) {
+		u.At = old.At
+	}
+	u.Up = u.Up && old.Up
+	return u
+}
+
+func (ix *index) addLive() {
+	ix.live = map[clusterRef]*LiveCluster{}
+	ix.liveNodes = map[NodeRef]*LiveNode{}
+	ix.leases = map[NodeRef]*Lease{}
+	for i := range ix.snapshot.Clusters {
+		c := &ix.snapshot.Clusters[i]
+		ix.live[clusterRef{c.Cell, c.Cluster}] = c
+		for j := range c.Nodes {
+			ix.liveNodes[NodeRef{c.Cell, c.Cluster, c.Nodes[j].Name}] = &c.Nodes[j]
+		}
+		for j := range c.Leases {
+			ix.leases[NodeRef{c.Cell, c.Cluster, c.Leases[j].Node}] = &c.Leases[j]
+		}
+	}
+}
+
+func (ix *index) addRemediations(now time.Time) {
+	ix.open = map[string]*api.Remediation{}
+	ix.closed = map[string]*api.Remediation{}
+	ix.lastEnd = map[string]ending{}
+	for i := range ix.snapshot.Remediations {
+		r := &ix.snapshot.Remediations[i]
+		if !r.Status.Phase.Final() {
+			if first := ix.open[r.Spec.Target.MachineUID]; first == nil || r.Name < first.Name {
+				ix.open[r.Spec.Target.MachineUID] = r
+			}
+			continue
+		}
+		ix.closed[r.Name] = r
+		key := identity(r.Spec.Target.HardwareID, r.Spec.Target.MachineUID)
+		if at := endOf(r, now); at.After(ix.lastEnd[key].at) {
+			ix.lastEnd[key] = ending{r.Name, at}
+		}
+	}
+}
+
+// identity is what attempts are counted by: the hardware, which outlives the object.
+func identity(hardwareID, uid string) string {
+	if hardwareID != "" {
+		return "hardware/" + hardwareID
+	}
+	return "uid/" + uid
+}
+
+// endOf is the latest time at which a repair may still have touched its
+// target, and zero for one that never did.
+func endOf(r *api.Remediation, now time.Time) time.Time {
+	if r.Status.ActedAt == nil {
+		return time.Time{}
+	}
+	end := r.Status.ActedAt.Time
+	if t := r.Status.RepairedAt; t != nil && t.After(end) {
+		end = t.Time
+	}
+	if t := r.Status.VerifiedAt; t != nil && t.After(end) {
+		end = t.Time
+	}
+	deadline := r.Spec.Deadline.Time
+	if r.Status.Phase == api.RemediationFailed && deadline.After(end) && !deadline.After(now) {
+		end = deadline
+	}
+	return end
+}

@@ -1,0 +1,258 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+func phase(rem *api.Remediation) api.RemediationPhase {
+	if rem.Status.Phase == "" {
+		return api.RemediationPending
+	}
+	return rem.Status.Phase
+}
+
+// busy names, for each cluster, a repair that is open or asked for in it.
+func (ix *index) busy() map[clusterRef]string {
+	busy := map[clusterRef]string{}
+	claim := func(ref clusterRef, name string) {
+		if old, ok := busy[ref]; !ok || name < old {
+			busy[ref] = name
+		}
+	}
+	for i := range ix.snapshot.Remediations {
+		if rem := &ix.snapshot.Remediations[i]; !phase(rem).Final() {
+			claim(clusterRef{rem.Spec.Target.Cell, rem.Spec.Target.Cluster}, rem.Name)
+		}
+	}
+	for _, p := range ix.byUID {
+		if p.machine.Request != nil {
+			claim(clusterRef{p.cell.Name, p.machine.Cluster}, p.machine.Request.ID)
+		}
+	}
+	return busy
+}
+
+// withdrawals finds the requests whose repair has ended.
+func (ix *index) withdrawals() []Withdrawal {
+	var found []Withdrawal
+	for _, p := range ix.byUID {
+		if m := p.machine; m.Request != nil && ix.closed[m.Request.ID] != nil {
+			found = append(found, Withdrawal{Cell: p.cell.Name, Namespace: m.Namespace, Machine: m.Name, UID: m.UID, ID: m.Request.ID})
+		}
+	}
+	slices.SortFunc(found, func(a, b Withdrawal) int { return cmp.Compare(a.ID, b.ID) })
+	return found
+}
+
+// progress updates every open repair but those that are written down and not
+// begun, which it returns: they are decided anew.
+func (r *run) progress() []*api.Remediation {
+	var pending []*api.Remediation
+	for i := range r.ix.snapshot.Remediations {
+		rem := &r.ix.snapshot.Remediations[i]
+		if phase(rem).Final() {
+			continue
+		}
+		u, decided := r.advance(rem)
+		if !decided {
+			pending = append(pending, rem)
+			continue
+		}
+		r.update(rem, u)
+	}
+	return pending
+}
+
+// update drops what would change nothing.
+func (r *run) update(rem *api.Remediation, u Update) {
+	u.Name, u.Target, u.Message = rem.Name, rem.Spec.Target, clip(u.Message, 1024)
+	r.lookAt(rem.Spec.Deadline.Time)
+	if u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason && u.Message == rem.Status.Message {
+		return
+	}
+	r.plan.Updates = append(r.plan.Updates, u)
+}
+
+// advance says how far an open repair is; false means that it is not begun.
+func (r *run) advance(rem *api.Remediation) (Update, bool) {
+	t := rem.Spec.Target
+	begun := phase(rem) != api.RemediationPending
+	cell := r.ix.cells[t.Cell]
+	if cell == nil || cell.Err != "" {
+		return r.wait(rem, ReasonInventoryUnknown, "the machines of cell "+t.Cell+" cannot be listed"), true
+	}
+	p, ok := r.ix.byUID[t.MachineUID]
+	if !ok || p.cell != cell {
+		return ended(rem, ReasonTargetGone, "the Machine no longer exists"), true
+	}
+	m := p.machine
+	requested := m.Request != nil && m.Request.ID == rem.Name
+	answer := m.Response
+	if answer != nil && answer.ID != rem.Name {
+		answer = nil
+	}
+	switch {
+	case answer != nil:
+		return r.answered(rem, answer), true
+	case requested:
+		return r.waitActing(rem), true
+	case begun:
+		return ended(rem, ReasonRequestWithdrawn, "somebody removed the request from the Machine"), true
+	}
+	return Update{}, false
+}
+
+// wait keeps the phase until the deadline.
+func (r *run) wait(rem *api.Remediation, reason Reason, message string) Update {
+	if r.now.After(rem.Spec.Deadline.Time) {
+		return ended(rem, ReasonDeadlinePassed, "the deadline passed; "+message)
+	}
+	return Update{Phase: phase(rem), Reason: reason, Message: message}
+}
+
+// ended is Cancelled for a repair that never touched its target, Failed otherwise.
+func ended(rem *api.Remediation, reason Reason, message string) Update {
+	if phase(rem) == api.RemediationPending {
+		return Update{Phase: api.RemediationCancelled, Reason: reason, Message: message}
+	}
+	return Update{Phase: api.RemediationFailed, Reason: reason, Message: message + "; a person must look"}
+}
+
+func (r *run) waitActing(rem *api.Remediation) Update {
+	acting := *rem
+	acting.Status.Phase = api.RemediationActing
+	u := r.wait(&acting, ReasonRequested, "the node operator has not answered yet")
+	u.Acted = true
+	return u
+}
+
+func (r *run) answered(rem *api.Remediation, answer *api.RemediationResponse) Update {
+	acting := *rem
+	acting.Status.Phase = api.RemediationActing
+	u := Update{}
+	switch answer.Phase {
+	case api.RepairSucceeded:
+		u = r.verify(&acting)
+	case api.RepairFailed:
+		u = ended(&acting, ReasonRepairFailed, said("the repair failed", answer))
+	case api.RepairRefused:
+		u = ended(&acting, ReasonRepairRefused, said("the node operator refused the repair", answer))
+	default:
+		u = r.wait(&acting, ReasonRepairRunning, said("the repair runs", answer))
+	}
+	u.Acted = true
+	if answer.FinishedAt != nil {
+		u.RepairedAt = answer.FinishedAt.Time
+	}
+	return u
+}
+
+func said(what string, answer *api.RemediationResponse) string {
+	if answer.Message == "" {
+		return what
+	}
+	return what + ": " + answer.Message
+}
+
+// verify closes a repair only if every source says that the target is well and
+// the repair is proven to have happened.
+func (r *run) verify(rem *api.Remediation) Update {
+	t := rem.Spec.Target
+	ref := NodeRef{t.Cell, t.Cluster, t.Node}
+	facts, live := r.ix.facts(ref), r.ix.liveFact(ref)
+	missing := r.missing(rem, ref, facts, live)
+	if len(missing) > 0 {
+		verifying := *rem
+		verifying.Status.Phase = api.RemediationVerifying
+		return r.wait(&verifying, ReasonAwaitingVerification, "still missing: "+strings.Join(missing, "; "))
+	}
+	u := Update{Phase: api.RemediationSucceeded, Reason: ReasonVerified,
+		Message: "every central and the live node agree that the target is well"}
+	for _, f := range facts {
+		u.Verification = append(u.Verification, f.record(ref, false))
+	}
+	u.Verification = append(u.Verification, live.records()...)
+	return u
+}
+
+// missing lists what speaks against the repair being done. Messages bear no
+// ages, so that waiting does not rewrite the record every few seconds.
+func (r *run) missing(rem *api.Remediation, ref NodeRef, facts []fact, live liveFact) []string {
+	var missing []string
+	age := r.evidenceAge(rem.Spec.PolicyName)
+	switch f, reason, _ := agree(facts, ref, age, r.now); f {
+	case findingUnknown:
+		missing = append(missing, fmt.Sprintf("agreement of the centrals (%s)", reason))
+	case findingUnhealthy:
+		missing = append(missing, "the centrals still list the node as unhealthy")
+	}
+	if live.unreadable(age, r.now) != "" {
+		return append(missing, "the live Node and Lease cannot be read")
+	}
+	if why := live.well(age, r.now); why != "" {
+		missing = append(missing, why)
+	}
+	if rem.Spec.Action == api.ActionReboot && live.node.BootID == rem.Spec.Target.BootID {
+		missing = append(missing, "the boot id has not changed, so the node has not rebooted")
+	}
+	return missing
+}
+
+// evidenceAge outlives the policy that decided: without it, the default holds.
+func (r *run) evidenceAge(name string) time.Duration {
+	for _, p := range r.policies {
+		if p.Name == name {
+			return resolve(p).evidenceAge
+		}
+	}
+	return resolve(&api.RemediationPolicy{}).evidenceAge
+}
+
+// settle says what becomes of repairs that are written down and not begun:
+// those decided again to Act need nothing, those held for want of knowledge
+// wait for their deadline, all others are cancelled.
+func (r *run) settle(pending []*api.Remediation) {
+	decided := map[string]*Decision{}
+	for i := range r.plan.Decisions {
+		decided[r.plan.Decisions[i].Machine.UID] = &r.plan.Decisions[i]
+	}
+	for _, rem := range pending {
+		d := decided[rem.Spec.Target.MachineUID]
+		switch {
+		case d == nil:
+			r.update(rem, ended(rem, ReasonNoPolicy, "no policy selects the machine any more"))
+		case r.now.After(rem.Spec.Deadline.Time):
+			r.update(rem, ended(rem, ReasonDeadlinePassed, "the deadline passed before the repair was asked for"))
+			d.defers(rem.Name)
+		case d.Verdict == Act && d.Name != rem.Name:
+			r.update(rem, ended(rem, ReasonRecovered, "the node was ready in between"))
+			d.defers(rem.Name)
+		case d.Verdict == Act:
+			// The record stands; so does the intent to act on it.
+			d.Spec = rem.Spec
+		case d.Reason.unknown():
+			r.update(rem, r.wait(rem, d.Reason, "not begun: the decision is held"))
+		case d.subject.live.node != nil && d.subject.live.node.Ready == "True":
+			r.update(rem, ended(rem, ReasonRecovered, "the live Node is Ready"))
+		default:
+			r.update(rem, ended(rem, d.Reason, d.Message))
+		}
+	}
+	slices.SortFunc(r.plan.Updates, func(a, b Update) int { return cmp.Compare(a.Name, b.Name) })
+	// A machine that is well is no hold; it was decided only to close its record.
+	r.plan.Decisions = slices.DeleteFunc(r.plan.Decisions, func(d Decision) bool { return d.Reason == ReasonRecovered })
+}
+
+// defers leaves a machine for the next round, when its earlier record is closed.
+func (d *Decision) defers(name string) {
+	if d.Verdict == Act {
+		d.Verdict, d.Reason, d.Name, d.Spec = Defer, ReasonInFlight, "", api.RemediationSpec{}
+		d.Message = name + " is being closed first"
+	}
+}

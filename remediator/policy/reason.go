@@ -1,0 +1,117 @@
+// Package policy decides which machines are repaired, which are held and why.
+//
+// It is a pure function of its inputs: it has no clock, client, logger or
+// goroutine. Not knowing never starts a repair and never finishes one.
+package policy
+
+// Reason is the word for a decision. The same word stands in conditions,
+// events, metric labels and logs.
+type Reason string
+
+// Reasons for not acting because something is not known. A repair that is
+// written down but not begun waits while one of these holds.
+const (
+	// ReasonInventoryUnknown means that the cell's machines could not be listed.
+	ReasonInventoryUnknown Reason = "InventoryUnknown"
+	// ReasonEvidenceMissing means that a central did not answer, or knows nothing of the cell or cluster.
+	ReasonEvidenceMissing Reason = "EvidenceMissing"
+	// ReasonEvidencePartial means that a central answered with warnings.
+	ReasonEvidencePartial Reason = "EvidencePartial"
+	// ReasonEvidenceStale means that a sample is older than the policy allows, or lies in the future.
+	ReasonEvidenceStale Reason = "EvidenceStale"
+	// ReasonEvidenceConflict means that the centrals contradict each other.
+	ReasonEvidenceConflict Reason = "EvidenceConflict"
+	// ReasonClusterUnreachable means that the cell itself does not see the cluster.
+	ReasonClusterUnreachable Reason = "ClusterUnreachable"
+	// ReasonLiveUnknown means that the Node or its Lease could not be read.
+	ReasonLiveUnknown Reason = "LiveUnknown"
+	// ReasonControlPathSuspected means that many Leases of the cluster are old at once.
+	ReasonControlPathSuspected Reason = "ControlPathSuspected"
+	// ReasonInFlight means that another repair runs in the cluster.
+	ReasonInFlight Reason = "InFlight"
+)
+
+// Reasons for not acting because something is known. A repair that is written
+// down but not begun is cancelled for one of these.
+const (
+	// ReasonPaused means that a person asked for hands off.
+	ReasonPaused Reason = "Paused"
+	// ReasonNotInUse means that the machine is a spare.
+	ReasonNotInUse Reason = "NotInUse"
+	// ReasonDeleting means that the machine or its node is being deleted.
+	ReasonDeleting Reason = "Deleting"
+	// ReasonCordoned means that somebody works on the node.
+	ReasonCordoned Reason = "Cordoned"
+	// ReasonIdentityUnknown means that the machine has no hardware id or the node no boot id.
+	ReasonIdentityUnknown Reason = "IdentityUnknown"
+	// ReasonDuplicateMachine means that several machines claim one node or one hardware id.
+	ReasonDuplicateMachine Reason = "DuplicateMachine"
+	// ReasonFailureDomainUnknown means that the machine names no rack, so that the gate cannot be measured.
+	ReasonFailureDomainUnknown Reason = "FailureDomainUnknown"
+	// ReasonForeignRemediation means that somebody else asked for a repair of the machine.
+	ReasonForeignRemediation Reason = "ForeignRemediation"
+	// ReasonLiveStateContradicts means that the live node does not confirm the metrics.
+	ReasonLiveStateContradicts Reason = "LiveStateContradicts"
+	// ReasonNotLongEnough means that the node has not been unhealthy for long enough.
+	ReasonNotLongEnough Reason = "NotLongEnough"
+	// ReasonCorrelatedFailure means that too much of the rack or cluster is unhealthy.
+	ReasonCorrelatedFailure Reason = "CorrelatedFailure"
+	// ReasonCooldown means that the machine was repaired a short while ago.
+	ReasonCooldown Reason = "Cooldown"
+	// ReasonObserveOnly means that the policy would act, but only observes.
+	ReasonObserveOnly Reason = "ObserveOnly"
+	// ReasonNoPolicy means that no policy selects the machine any more.
+	ReasonNoPolicy Reason = "NoPolicy"
+)
+
+// Reasons for the phase of a Remediation.
+const (
+	// ReasonUnhealthy means that all evidence agrees and the target is to be repaired.
+	ReasonUnhealthy Reason = "Unhealthy"
+	// ReasonRequested means that the request stands on the machine.
+	ReasonRequested Reason = "Requested"
+	// ReasonRepairRunning means that the node operator works.
+	ReasonRepairRunning Reason = "RepairRunning"
+	// ReasonAwaitingVerification means that the repair ran and evidence of its effect is awaited.
+	ReasonAwaitingVerification Reason = "AwaitingVerification"
+	// ReasonVerified means that all evidence agrees that the target is well.
+	ReasonVerified Reason = "Verified"
+	// ReasonRecovered means that the target was well before it was touched.
+	ReasonRecovered Reason = "Recovered"
+	// ReasonTargetGone means that the machine no longer exists.
+	ReasonTargetGone Reason = "TargetGone"
+	// ReasonDeadlinePassed means that the repair was not verified in time.
+	ReasonDeadlinePassed Reason = "DeadlinePassed"
+	// ReasonRepairFailed means that the node operator reported failure.
+	ReasonRepairFailed Reason = "RepairFailed"
+	// ReasonRepairRefused means that the node operator did not start the repair.
+	ReasonRepairRefused Reason = "RepairRefused"
+	// ReasonRequestWithdrawn means that somebody removed the request from the machine.
+	ReasonRequestWithdrawn Reason = "RequestWithdrawn"
+)
+
+// HoldReasons lists every reason for which a machine can be held or deferred,
+// so that metrics can start at zero.
+func HoldReasons() []Reason {
+	return []Reason{
+		ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
+		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
+		ReasonInFlight, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
+		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
+		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonCooldown,
+		ReasonObserveOnly,
+	}
+}
+
+// unknown says whether the reason is a lack of knowledge or of room, which may
+// pass without anything having been learned against the repair.
+func (r Reason) unknown() bool {
+	switch r {
+	case ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
+		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
+		ReasonInFlight:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,67 @@
+package policy
+
+import (
+	"fmt"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// ReasonAllowed means that a policy may act.
+const ReasonAllowed Reason = "Allowed"
+
+// report sums up the decisions for each policy.
+func (r *run) report() {
+	unhealthy, holds := r.countUnhealthy(), map[string][]Decision{}
+	for _, d := range r.plan.Decisions {
+		if d.Verdict != Act {
+			holds[d.Policy] = append(holds[d.Policy], d)
+		}
+	}
+	for _, p := range r.policies {
+		report := Report{Name: p.Name, Unhealthy: unhealthy[p.Name], Holds: holds[p.Name]}
+		report.Reason, report.Message = r.allowed(resolve(p))
+		report.Allowed = report.Reason == ReasonAllowed
+		r.plan.Policies = append(r.plan.Policies, report)
+	}
+}
+
+// countUnhealthy counts, by policy, the machines that stand in a decision or under repair.
+func (r *run) countUnhealthy() map[string]int {
+	count := map[string]int{}
+	for _, d := range r.plan.Decisions {
+		count[d.Policy]++
+	}
+	for uid, rem := range r.ix.open {
+		p, ok := r.ix.byUID[uid]
+		if !ok || phase(rem) == api.RemediationPending {
+			continue
+		}
+		if policy := r.policyFor(p); policy != nil {
+			count[policy.Name]++
+		}
+	}
+	return count
+}
+
+// allowed says whether a policy may act on anything at all.
+func (r *run) allowed(s settings) (Reason, string) {
+	if s.paused {
+		return ReasonPaused, "the policy is paused"
+	}
+	if len(r.ix.centrals) < quorum {
+		return ReasonEvidenceMissing, fmt.Sprintf("%d centrals are configured, %d must agree", len(r.ix.centrals), quorum)
+	}
+	for i := range r.ix.centrals {
+		c := &r.ix.centrals[i]
+		if c.Err != "" {
+			return ReasonEvidenceMissing, fmt.Sprintf("%s did not answer: %s", c.Name, c.Err)
+		}
+		if len(c.Warnings) > 0 {
+			return ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", c.Name, c.Warnings[0])
+		}
+	}
+	if s.observe {
+		return ReasonObserveOnly, "the policy only observes"
+	}
+	return ReasonAllowed, "every central answers"
+}

@@ -1,0 +1,68 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// settings are a policy with its defaults resolved.
+type settings struct {
+	name        string
+	paused      bool
+	observe     bool
+	action      api.RemediationAction
+	unhealthy   time.Duration
+	evidenceAge time.Duration
+	percent     int
+	timeout     time.Duration
+	cooldown    time.Duration
+}
+
+func resolve(p *api.RemediationPolicy) settings {
+	s := settings{
+		name:        p.Name,
+		paused:      paused(p),
+		observe:     p.Spec.Mode != api.ModeAct,
+		action:      p.Spec.Action,
+		unhealthy:   seconds(p.Spec.UnhealthySeconds, 300),
+		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, 60),
+		percent:     20,
+		timeout:     seconds(p.Spec.TimeoutSeconds, 1800),
+		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
+	}
+	if s.action == "" {
+		s.action = api.ActionReboot
+	}
+	if p.Spec.MaxUnhealthyPercent != nil {
+		s.percent = int(*p.Spec.MaxUnhealthyPercent)
+	}
+	return s
+}
+
+// paused also holds for a policy that is on its way out.
+func paused(p *api.RemediationPolicy) bool {
+	_, marked := p.Annotations[AnnotationPaused]
+	return marked || p.DeletionTimestamp != nil
+}
+
+func seconds(v *int32, unset int32) time.Duration {
+	if v != nil {
+		unset = *v
+	}
+	return time.Duration(unset) * time.Second
+}
+
+// selects says whether the policy speaks for a machine. An empty selection is
+// nothing: the API refuses it, and so does this.
+func selects(p *api.RemediationPolicy, cell, pool string) bool {
+	if p.Spec.MatchAll == api.MatchAllMachines {
+		return true
+	}
+	if len(p.Spec.Cells) == 0 && len(p.Spec.Pools) == 0 {
+		return false
+	}
+	return (len(p.Spec.Cells) == 0 || slices.Contains(p.Spec.Cells, cell)) &&
+		(len(p.Spec.Pools) == 0 || slices.Contains(p.Spec.Pools, pool))
+}

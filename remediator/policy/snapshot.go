@@ -1,0 +1,139 @@
+package policy
+
+import (
+	"time"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// AnnotationPaused on a RemediationPolicy, a Cell, a Cluster or a Machine stops
+// every new repair under it, whatever its value.
+const AnnotationPaused = "pharos.dev/paused"
+
+// Snapshot is all that a decision may rest on. Absent parts are unknown, never
+// healthy and never unhealthy.
+type Snapshot struct {
+	Cells    []Cell    `json:"cells"`
+	Centrals []Central `json:"centrals"`
+	// Clusters are live reads of business clusters, for those with suspects only.
+	Clusters     []LiveCluster     `json:"clusters"`
+	Remediations []api.Remediation `json:"remediations"`
+}
+
+// Cell is the inventory of one cell.
+type Cell struct {
+	Name   string `json:"name"`
+	Paused bool   `json:"paused,omitempty"`
+	// Err says why the inventory could not be read; empty means that it is whole.
+	Err            string    `json:"err,omitempty"`
+	PausedClusters []string  `json:"pausedClusters,omitempty"`
+	Machines       []Machine `json:"machines,omitempty"`
+}
+
+// Machine is what a decision needs to know of a Machine.
+type Machine struct {
+	Namespace  string                   `json:"namespace"`
+	Name       string                   `json:"name"`
+	UID        string                   `json:"uid"`
+	Cluster    string                   `json:"cluster"`
+	Node       string                   `json:"node,omitempty"`
+	Pool       string                   `json:"pool,omitempty"`
+	HardwareID string                   `json:"hardwareID,omitempty"`
+	Zone       string                   `json:"zone,omitempty"`
+	Rack       string                   `json:"rack,omitempty"`
+	InUse      bool                     `json:"inUse,omitempty"`
+	Paused     bool                     `json:"paused,omitempty"`
+	Deleting   bool                     `json:"deleting,omitempty"`
+	Request    *api.RemediationRequest  `json:"request,omitempty"`
+	Response   *api.RemediationResponse `json:"response,omitempty"`
+}
+
+// FromMachine takes from a Machine what decisions rest on.
+func FromMachine(m *api.Machine) Machine {
+	_, paused := m.Annotations[AnnotationPaused]
+	return Machine{
+		Namespace: m.Namespace, Name: m.Name, UID: string(m.UID),
+		Cluster: m.Spec.ClusterName, Node: m.Spec.NodeName, Pool: m.Spec.Pool, HardwareID: m.Spec.HardwareID,
+		Zone: m.Spec.FailureDomain.Zone, Rack: m.Spec.FailureDomain.Rack,
+		InUse:  m.Spec.State != api.MachineStandby,
+		Paused: paused, Deleting: m.DeletionTimestamp != nil,
+		Request: m.Spec.Remediation, Response: m.Status.Remediation,
+	}
+}
+
+// Central is the answer of one central Prometheus.
+type Central struct {
+	Name string `json:"name"`
+	// Err says why there is no answer; empty means that every query was answered.
+	Err string `json:"err,omitempty"`
+	// Warnings make the answer partial.
+	Warnings   []string        `json:"warnings,omitempty"`
+	Heartbeats []CellSample    `json:"heartbeats,omitempty"`
+	ClustersUp []ClusterSample `json:"clustersUp,omitempty"`
+	Unhealthy  []NodeSample    `json:"unhealthy,omitempty"`
+}
+
+// CellSample is the heartbeat of a cell: when its edge last evaluated its rules.
+type CellSample struct {
+	Cell string    `json:"cell"`
+	At   time.Time `json:"at"`
+}
+
+// ClusterSample says whether a cell sees its business cluster.
+type ClusterSample struct {
+	Cell    string    `json:"cell"`
+	Cluster string    `json:"cluster"`
+	Up      bool      `json:"up"`
+	At      time.Time `json:"at"`
+}
+
+// NodeSample lists one node as unhealthy.
+type NodeSample struct {
+	Cell    string    `json:"cell"`
+	Cluster string    `json:"cluster"`
+	Node    string    `json:"node"`
+	Zone    string    `json:"zone,omitempty"`
+	Rack    string    `json:"rack,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	At      time.Time `json:"at"`
+}
+
+// NodeRef names a node of the fleet.
+type NodeRef struct {
+	Cell    string `json:"cell"`
+	Cluster string `json:"cluster"`
+	Node    string `json:"node"`
+}
+
+// LiveCluster is what a business cluster's own API server says.
+type LiveCluster struct {
+	Cell    string `json:"cell"`
+	Cluster string `json:"cluster"`
+	// Err says why the cluster could not be read; empty means that Leases are complete.
+	Err    string     `json:"err,omitempty"`
+	ReadAt time.Time  `json:"readAt"`
+	Leases []Lease    `json:"leases,omitempty"`
+	Nodes  []LiveNode `json:"nodes,omitempty"`
+}
+
+// Lease is the sign of life of a node's kubelet.
+type Lease struct {
+	Node     string        `json:"node"`
+	Renewed  time.Time     `json:"renewed"`
+	Duration time.Duration `json:"duration"`
+}
+
+// LiveNode is a Node as its API server has it.
+type LiveNode struct {
+	Name string `json:"name"`
+	// Err says why the Node could not be read.
+	Err string `json:"err,omitempty"`
+	// Absent means that the API server answered that there is no such Node.
+	Absent        bool      `json:"absent,omitempty"`
+	Ready         string    `json:"ready,omitempty"`
+	Since         time.Time `json:"since"`
+	Heartbeat     time.Time `json:"heartbeat"`
+	BootID        string    `json:"bootID,omitempty"`
+	Unschedulable bool      `json:"unschedulable,omitempty"`
+	Deleting      bool      `json:"deleting,omitempty"`
+}
