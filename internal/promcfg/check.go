@@ -1,0 +1,66 @@
+package promcfg
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// CheckLabelValue refuses what cannot be the value of an identifying label:
+// nothing, too much, control characters and broken UTF-8. Quotes, commas,
+// braces and other scripts are fine. The error begins with what.
+func CheckLabelValue(what, value string) error {
+	switch {
+	case value == "":
+		return fmt.Errorf("%s: is empty", what)
+	case !utf8.ValidString(value):
+		return fmt.Errorf("%s: %q is not UTF-8", what, value)
+	case len(value) > 253:
+		return fmt.Errorf("%s: is %d bytes long, at most 253 are allowed", what, len(value))
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return fmt.Errorf("%s: %q has control characters", what, value)
+	}
+	return nil
+}
+
+// CheckAddress refuses what is not host:port. The error begins with what.
+func CheckAddress(what, address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("%s: %q is not host:port: %w", what, address, err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("%s: %q has no valid port", what, address)
+	}
+	if host == "" || strings.ContainsAny(host, "/ \t\n\"'{}") {
+		return fmt.Errorf("%s: %q has no valid host", what, address)
+	}
+	return nil
+}
+
+// CheckURL refuses what is not an absolute URL of one of the schemes. The
+// error begins with what.
+func CheckURL(what, raw string, schemes ...string) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !slices.Contains(schemes, u.Scheme) || u.Host == "" {
+		return fmt.Errorf("%s: %q is not an absolute URL with scheme %s", what, raw, strings.Join(schemes, " or "))
+	}
+	return nil
+}
+
+func selector(labels map[string]string) string {
+	terms := make([]string, 0, len(labels))
+	for name, value := range labels {
+		terms = append(terms, name+"="+value)
+	}
+	slices.Sort(terms)
+	return strings.Join(terms, ",")
+}

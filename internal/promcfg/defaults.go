@@ -1,0 +1,112 @@
+package promcfg
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Where the service account's files are, seen from /etc/prometheus. The path is
+// relative so that a pod's root may be any folder.
+const (
+	TokenFile = "../../var/run/secrets/kubernetes.io/serviceaccount/token"
+	CAFile    = "../../var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+)
+
+// Port is where every Prometheus server listens.
+const Port = 9090
+
+const (
+	minInterval = time.Second
+	// Prometheus forgets a sample after five minutes. A sample crosses the
+	// tiers in up to five intervals, and a cell counts as stale after six; at
+	// 40 s both still fit in with a minute to spare.
+	maxInterval = 40 * time.Second
+	// maxTimeout keeps a hanging target from holding its slot for a whole
+	// long interval.
+	maxTimeout = 10 * time.Second
+)
+
+// NewGlobal derives the global section from one interval, which is that of
+// scraping and of rules alike. An interval under a second, not in whole
+// seconds, or too long for Prometheus' look-back of five minutes is refused.
+//
+// No query offset is set: rules read the newest sample that has arrived, which
+// is at most two intervals old for each hop, and age and completeness are
+// published beside every aggregate. An offset would add its length to the time
+// until a failure is seen.
+func NewGlobal(interval time.Duration, external map[string]string) (Global, error) {
+	if err := CheckInterval(interval); err != nil {
+		return Global{}, err
+	}
+	labels := make(map[string]string, len(external))
+	for name, value := range external {
+		if err := CheckLabelValue("label "+name, value); err != nil {
+			return Global{}, err
+		}
+		// Prometheus expands environment variables in external labels.
+		labels[name] = strings.ReplaceAll(value, "$", "$$")
+	}
+	return Global{
+		ScrapeInterval:     Duration(interval),
+		ScrapeTimeout:      Duration(min(interval*4/5, maxTimeout)),
+		EvaluationInterval: Duration(interval),
+		ExternalLabels:     labels,
+	}, nil
+}
+
+// CheckInterval refuses an interval that the tiers cannot work with.
+func CheckInterval(interval time.Duration) error {
+	switch {
+	case interval < minInterval || interval%time.Second != 0:
+		return fmt.Errorf("interval %s: must be whole seconds, at least %s", interval, minInterval)
+	case interval > maxInterval:
+		return fmt.Errorf("interval %s: must be at most %s, or a stale cell falls out of Prometheus' look-back of 5m before it is reported", interval, maxInterval)
+	}
+	return nil
+}
+
+// APIServer says where the API server of the cluster that Prometheus runs in
+// is, and which namespace its neighbours run in.
+type APIServer struct {
+	// URL unset means https://kubernetes.default.svc.
+	URL string
+	// Namespace unset means pharos-system.
+	Namespace string
+}
+
+// BaseURL is the URL, with the default filled in.
+func (a APIServer) BaseURL() string { return cmp.Or(a.URL, "https://kubernetes.default.svc") }
+
+// Pods discovers the pods that bear all of the labels. The API server filters.
+func (a APIServer) Pods(labels map[string]string) KubernetesSD {
+	return KubernetesSD{
+		Role:          "pod",
+		APIServer:     a.BaseURL(),
+		Authorization: &Authorization{CredentialsFile: TokenFile},
+		TLS:           &TLS{CAFile: CAFile},
+		Namespaces:    &Namespaces{Names: []string{cmp.Or(a.Namespace, "pharos-system")}},
+		Selectors:     []Selector{{Role: "pod", Label: selector(labels)}},
+	}
+}
+
+// PodAddress makes one target of each pod, its address with the port, whatever
+// container ports it declares, and leaves out pods that have ended.
+func PodAddress(port int) []Relabel {
+	v4, v6 := fmt.Sprintf("$1:%d", port), fmt.Sprintf("[$1]:%d", port)
+	ip := []string{"__meta_kubernetes_pod_ip"}
+	return []Relabel{
+		{SourceLabels: []string{"__meta_kubernetes_pod_phase"}, Regex: "Failed|Succeeded", Action: "drop"},
+		{SourceLabels: ip, Regex: `([^:]+)`, TargetLabel: "__address__", Replacement: &v4},
+		{SourceLabels: ip, Regex: `(.*:.*)`, TargetLabel: "__address__", Replacement: &v6},
+	}
+}
+
+// ByteLimit is the most bytes that a body of so many samples may have. Half a
+// kilobyte for a sample is about three times what the contract's series take.
+func ByteLimit(samples uint) string {
+	const perSample, perMegabyte = 512, 1 << 20
+	return fmt.Sprintf("%.0fMB", math.Max(10, math.Ceil(float64(samples)*perSample/perMegabyte)))
+}

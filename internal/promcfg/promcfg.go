@@ -1,0 +1,142 @@
+// Package promcfg is the part of Prometheus' configuration that Pharos renders,
+// as typed structs that marshal to the same bytes for the same input. It knows
+// no tier: what a tier scrapes and records is decided where the tier is.
+package promcfg
+
+import (
+	"bytes"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"go.yaml.in/yaml/v3"
+)
+
+// ConfigFile is the name of Prometheus' own file among rendered Files.
+const ConfigFile = "prometheus.yml"
+
+// Files are rendered files by name. Names hold no folder, so that a tree fits
+// one ConfigMap, and files name each other relatively.
+type Files map[string][]byte
+
+// Config is a Prometheus configuration.
+type Config struct {
+	Global        Global         `yaml:"global"`
+	RuleFiles     []string       `yaml:"rule_files,omitempty"`
+	Alerting      *Alerting      `yaml:"alerting,omitempty"`
+	ScrapeConfigs []ScrapeConfig `yaml:"scrape_configs"`
+}
+
+// Global holds the defaults of every job and rule group.
+type Global struct {
+	ScrapeInterval     model.Duration    `yaml:"scrape_interval"`
+	ScrapeTimeout      model.Duration    `yaml:"scrape_timeout"`
+	EvaluationInterval model.Duration    `yaml:"evaluation_interval"`
+	ExternalLabels     map[string]string `yaml:"external_labels,omitempty"`
+}
+
+// Alerting says where alerts are sent and what is taken off them before.
+type Alerting struct {
+	AlertRelabelConfigs []Relabel      `yaml:"alert_relabel_configs,omitempty"`
+	Alertmanagers       []Alertmanager `yaml:"alertmanagers"`
+}
+
+// Alertmanager is one set of Alertmanagers. Prometheus sends to each of them.
+type Alertmanager struct {
+	Timeout    model.Duration `yaml:"timeout,omitempty"`
+	Kubernetes []KubernetesSD `yaml:"kubernetes_sd_configs,omitempty"`
+	Static     []StaticGroup  `yaml:"static_configs,omitempty"`
+	Relabel    []Relabel      `yaml:"relabel_configs,omitempty"`
+}
+
+// ScrapeConfig is one job.
+type ScrapeConfig struct {
+	JobName                  string              `yaml:"job_name"`
+	HonorLabels              bool                `yaml:"honor_labels,omitempty"`
+	HonorTimestamps          *bool               `yaml:"honor_timestamps,omitempty"`
+	TrackTimestampsStaleness bool                `yaml:"track_timestamps_staleness,omitempty"`
+	ScrapeProtocols          []string            `yaml:"scrape_protocols,omitempty"`
+	ScrapeNativeHistograms   *bool               `yaml:"scrape_native_histograms,omitempty"`
+	MetricsPath              string              `yaml:"metrics_path,omitempty"`
+	Params                   map[string][]string `yaml:"params,omitempty"`
+	Scheme                   string              `yaml:"scheme,omitempty"`
+	Authorization            *Authorization      `yaml:"authorization,omitempty"`
+	TLS                      *TLS                `yaml:"tls_config,omitempty"`
+	SampleLimit              uint                `yaml:"sample_limit,omitempty"`
+	BodySizeLimit            string              `yaml:"body_size_limit,omitempty"`
+	Kubernetes               []KubernetesSD      `yaml:"kubernetes_sd_configs,omitempty"`
+	HTTP                     []HTTPSD            `yaml:"http_sd_configs,omitempty"`
+	Static                   []StaticGroup       `yaml:"static_configs,omitempty"`
+	Relabel                  []Relabel           `yaml:"relabel_configs,omitempty"`
+	MetricRelabel            []Relabel           `yaml:"metric_relabel_configs,omitempty"`
+}
+
+// Authorization is a bearer token in a file.
+type Authorization struct {
+	CredentialsFile string `yaml:"credentials_file"`
+}
+
+// TLS is the authority that a server's certificate is checked against.
+type TLS struct {
+	CAFile string `yaml:"ca_file,omitempty"`
+}
+
+// KubernetesSD discovers objects of one role at one API server.
+type KubernetesSD struct {
+	Role          string         `yaml:"role"`
+	APIServer     string         `yaml:"api_server,omitempty"`
+	Authorization *Authorization `yaml:"authorization,omitempty"`
+	TLS           *TLS           `yaml:"tls_config,omitempty"`
+	Namespaces    *Namespaces    `yaml:"namespaces,omitempty"`
+	Selectors     []Selector     `yaml:"selectors,omitempty"`
+}
+
+// Namespaces bounds discovery, and with it the rights that it needs.
+type Namespaces struct {
+	Names []string `yaml:"names"`
+}
+
+// Selector lets the API server filter, instead of relabelling afterwards.
+type Selector struct {
+	Role  string `yaml:"role"`
+	Label string `yaml:"label,omitempty"`
+}
+
+// HTTPSD discovers targets by asking a URL.
+type HTTPSD struct {
+	URL             string         `yaml:"url"`
+	RefreshInterval model.Duration `yaml:"refresh_interval,omitempty"`
+}
+
+// StaticGroup is a set of targets that share labels.
+type StaticGroup struct {
+	Targets []string          `yaml:"targets"`
+	Labels  map[string]string `yaml:"labels,omitempty"`
+}
+
+// Relabel is one relabelling step.
+type Relabel struct {
+	SourceLabels []string `yaml:"source_labels,omitempty,flow"`
+	Regex        string   `yaml:"regex,omitempty"`
+	TargetLabel  string   `yaml:"target_label,omitempty"`
+	Replacement  *string  `yaml:"replacement,omitempty"`
+	Action       string   `yaml:"action,omitempty"`
+}
+
+// Marshal renders the configuration. The same Config gives the same bytes.
+func (c Config) Marshal() ([]byte, error) { return Marshal(c) }
+
+// Marshal renders v as YAML under a line that says who wrote the file.
+func Marshal(v any) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString("# Rendered by Pharos. Edits are overwritten.\n")
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("encoding yaml: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// Duration converts to the notation that Prometheus' files use.
+func Duration(d time.Duration) model.Duration { return model.Duration(d) }
