@@ -1,0 +1,89 @@
+package rules
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"go.yaml.in/yaml/v3"
+)
+
+// WrittenFor is the interval that the durations in the rule files are written
+// for. Render scales them to another.
+const WrittenFor = 15 * time.Second
+
+// FileName is the name of a tier's rule file.
+func FileName(t Tier) string { return string(t) + ".rules.yaml" }
+
+// TopologyFileName is the name of the rule file that a tier renders from its topology.
+const TopologyFileName = "topology.rules.yaml"
+
+// Groups reads a tier's rules as they are written.
+func Groups(t Tier) (*rulefmt.RuleGroups, error) {
+	raw, err := files.ReadFile(FileName(t))
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules of tier %q: %w", t, err)
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	groups, errs := rulefmt.Parse(raw, false, model.UTF8Validation, parser.NewParser(parser.Options{}), quiet)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("%s: %w", FileName(t), errors.Join(errs...))
+	}
+	return groups, nil
+}
+
+// Render gives a tier's rule file for an interval: its for and keep_firing_for
+// hold as many intervals as the rules are written for.
+func Render(t Tier, interval time.Duration) ([]byte, error) {
+	groups, err := Groups(t)
+	if err != nil {
+		return nil, err
+	}
+	scale := func(d model.Duration) model.Duration {
+		return model.Duration(time.Duration(d) * (interval / time.Millisecond) / (WrittenFor / time.Millisecond))
+	}
+	for _, g := range groups.Groups {
+		for i := range g.Rules {
+			g.Rules[i].For = scale(g.Rules[i].For)
+			g.Rules[i].KeepFiringFor = scale(g.Rules[i].KeepFiringFor)
+		}
+	}
+	return marshal(groups)
+}
+
+// Constant is a series that always has the same value: a fact that is known
+// when a configuration is rendered.
+type Constant struct {
+	Record string
+	Labels map[string]string
+	Value  float64
+}
+
+// RenderConstants gives a rule file that records the constants, so that rules
+// can tell what is missing from what should be there.
+func RenderConstants(constants []Constant) ([]byte, error) {
+	group := rulefmt.RuleGroup{Name: "topology", Rules: make([]rulefmt.Rule, 0, len(constants))}
+	for _, c := range constants {
+		value := strconv.FormatFloat(c.Value, 'f', -1, 64)
+		group.Rules = append(group.Rules, rulefmt.Rule{Record: c.Record, Expr: "vector(" + value + ")", Labels: c.Labels})
+	}
+	return marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{group}})
+}
+
+func marshal(groups *rulefmt.RuleGroups) ([]byte, error) {
+	var out bytes.Buffer
+	out.WriteString("# Rendered by Pharos. Edits are overwritten.\n")
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	if err := enc.Encode(groups); err != nil {
+		return nil, fmt.Errorf("encoding rules: %w", err)
+	}
+	return out.Bytes(), nil
+}
