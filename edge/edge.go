@@ -1,0 +1,97 @@
+// Package edge renders tier 1: the Prometheus of one cell, which scrapes the
+// meta cluster and, through the edge agent, the business clusters hosted in it.
+// It renders only; the operator applies.
+package edge
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// Options describe one edge server.
+type Options struct {
+	// Geography, Region and Cell identify the cell. They become external labels.
+	Geography, Region, Cell string
+	// Replica tells servers of one cell apart. It becomes the external label edge_replica.
+	Replica string
+	// Interval of scraping and of rules: whole seconds, 1 s to 40 s.
+	Interval time.Duration
+	// APIServer of the meta cluster, which the edge runs in.
+	APIServer promcfg.APIServer
+	// AgentURL is the base URL of the edge agent's Service. Unset means
+	// http://edge-agent.pharos-system.svc:9096.
+	AgentURL string
+	// Static names the targets outright, where there is no API server to
+	// discover pods and no agent to discover business clusters. Nil means discovery.
+	Static *Static
+}
+
+// Static are the addresses, host:port, that an edge scrapes without discovery.
+type Static struct {
+	Edges, Agents []string
+	// Business are the API servers' metrics endpoints by name of the cluster.
+	Business map[string]string
+}
+
+const agentPort = 9096
+
+// Render gives the configuration and rules of an edge. It refuses Options that
+// Prometheus could not work with, naming the field.
+func Render(o Options) (promcfg.Files, error) {
+	o.AgentURL = strings.TrimSuffix(cmp.Or(o.AgentURL, "http://edge-agent.pharos-system.svc:9096"), "/")
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	global, err := promcfg.NewGlobal(o.Interval, map[string]string{
+		"geography": o.Geography, "region": o.Region, "cell": o.Cell, "edge_replica": o.Replica,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("edge of cell %q: %w", o.Cell, err)
+	}
+	contract, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := rules.Render(rules.Edge, o.Interval)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := promcfg.Config{
+		Global:        global,
+		RuleFiles:     []string{rules.FileName(rules.Edge)},
+		ScrapeConfigs: jobs(o, contract),
+	}.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return promcfg.Files{promcfg.ConfigFile: cfg, rules.FileName(rules.Edge): recorded}, nil
+}
+
+func (o Options) check() error {
+	place := fmt.Sprintf("edge of cell %q: ", o.Cell)
+	if o.Static == nil {
+		if err := promcfg.CheckURL(place+"agent URL", o.AgentURL, "http", "https"); err != nil {
+			return err
+		}
+		return promcfg.CheckURL(place+"API server URL", o.APIServer.BaseURL(), "https")
+	}
+	for _, address := range append(append([]string{}, o.Static.Edges...), o.Static.Agents...) {
+		if err := promcfg.CheckAddress(place+"static target", address); err != nil {
+			return err
+		}
+	}
+	for cluster, address := range o.Static.Business {
+		if err := promcfg.CheckAddress(fmt.Sprintf("%sbusiness cluster %q", place, cluster), address); err != nil {
+			return err
+		}
+		if err := promcfg.CheckLabelValue(place+"name of a business cluster", cluster); err != nil {
+			return err
+		}
+	}
+	return nil
+}
