@@ -1,0 +1,115 @@
+// Package cascade renders tier 2: the Prometheus of one geography, which reads
+// what the edges of its cells recorded and adds the geography's own sums and
+// their completeness. It renders only; the operator applies.
+package cascade
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// Options describe one cascade server.
+type Options struct {
+	// Geography that the cascade serves.
+	Geography string
+	// Replica tells servers of one geography apart. It becomes the external
+	// label cascade_replica.
+	Replica string
+	// Interval of scraping and of rules: whole seconds, 1 s to 40 s.
+	Interval time.Duration
+	// APIServer of the hub, which the cascade runs in.
+	APIServer promcfg.APIServer
+	// Cells are all that should feed the geography, reachable or not, in any order.
+	Cells []Cell
+	// ClustersPerCell is the most business clusters that one cell hosts; the
+	// size limit of a link follows from it. Zero means 500.
+	ClustersPerCell uint
+	// Self names the cascade's own servers, host:port, where there is no API
+	// server to discover pods. Empty means discovery.
+	Self []string
+}
+
+// Cell is one cell of the geography.
+type Cell struct {
+	Name, Region string
+	// Endpoints are the cell's edge servers, host:port, each a target of its
+	// own. With none, the cell is expected and does not contribute.
+	Endpoints []string
+}
+
+// DefaultClustersPerCell is the most business clusters that one cell hosts,
+// unless Options say otherwise.
+const DefaultClustersPerCell = 500
+
+// Render gives the configuration and rules of a cascade. The order of cells and
+// endpoints does not matter. It refuses a cell or an endpoint that is there
+// twice, and names that cannot be labels, naming the place.
+func Render(o Options) (promcfg.Files, error) {
+	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, DefaultClustersPerCell)
+	o.Cells = sorted(o.Cells)
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
+	}
+	global, err := promcfg.NewGlobal(o.Interval, map[string]string{
+		"geography": o.Geography, "cascade_replica": o.Replica,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
+	}
+	contract, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := rules.Render(rules.Cascade, o.Interval)
+	if err != nil {
+		return nil, err
+	}
+	topology, err := rules.RenderConstants(constants(o))
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := promcfg.Config{
+		Global:        global,
+		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Cascade)},
+		ScrapeConfigs: []promcfg.ScrapeConfig{self(o), edges(o, contract)},
+	}.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return promcfg.Files{
+		promcfg.ConfigFile:            cfg,
+		rules.TopologyFileName:        topology,
+		rules.FileName(rules.Cascade): recorded,
+	}, nil
+}
+
+func sorted(cells []Cell) []Cell {
+	out := slices.Clone(cells)
+	for i := range out {
+		out[i].Endpoints = slices.Sorted(slices.Values(out[i].Endpoints))
+	}
+	slices.SortFunc(out, func(a, b Cell) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+// constants are what the cascade should hear of, whatever it hears.
+func constants(o Options) []rules.Constant {
+	geography := map[string]string{"geography": o.Geography}
+	out := []rules.Constant{
+		{Record: "geography:interval:seconds", Labels: geography, Value: o.Interval.Seconds()},
+		{Record: "geography:cells_expected:count", Labels: geography, Value: float64(len(o.Cells))},
+	}
+	for _, c := range o.Cells {
+		out = append(out, rules.Constant{
+			Record: "geography:cell_expected:info",
+			Labels: map[string]string{"geography": o.Geography, "region": c.Region, "cell": c.Name},
+			Value:  1,
+		})
+	}
+	return out
+}
