@@ -1,0 +1,96 @@
+// Package alerting renders the configuration of the hub's Alertmanager: who is
+// told of which alert, how soon, and which alert silences which. It renders
+// only what Alertmanager v0.31 and v0.35 both accept.
+package alerting
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+// ConfigFile is the name of the rendered file.
+const ConfigFile = "alertmanager.yml"
+
+// Options say who is told, and how soon.
+type Options struct {
+	// NotifyURL is the base URL of the notify relay. Unset means
+	// http://notify.pharos-system.svc:9095.
+	NotifyURL string
+	// Robots are the names of the DingTalk robots, each of which is told of
+	// every alert.
+	Robots []string
+	// GroupWait is how long the first alert of a group waits for others, zero included.
+	GroupWait time.Duration
+	// GroupInterval is how long a change in a group waits. Zero means 5 m.
+	GroupInterval time.Duration
+	// RepeatInterval is how long until an alert that goes on is told of again.
+	// Zero means 4 h; critical alerts repeat after a quarter of it.
+	RepeatInterval time.Duration
+}
+
+// robotName is what the API allows: it is a path segment and a receiver's name.
+var robotName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+
+// Render gives Alertmanager's configuration. The order of robots does not
+// matter. It refuses names and durations that Alertmanager or the relay could
+// not work with, naming them.
+func Render(o Options) (promcfg.Files, error) {
+	o.NotifyURL = strings.TrimSuffix(cmp.Or(o.NotifyURL, "http://notify.pharos-system.svc:9095"), "/")
+	o.GroupInterval = cmp.Or(o.GroupInterval, 5*time.Minute)
+	o.RepeatInterval = cmp.Or(o.RepeatInterval, 4*time.Hour)
+	o.Robots = slices.Sorted(slices.Values(o.Robots))
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("alerting: %w", err)
+	}
+	raw, err := promcfg.Marshal(config{
+		Route:        routes(o),
+		InhibitRules: inhibitions(),
+		Receivers:    receivers(o),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return promcfg.Files{ConfigFile: raw}, nil
+}
+
+func (o Options) check() error {
+	if err := promcfg.CheckURL("notify URL", o.NotifyURL, "http", "https"); err != nil {
+		return err
+	}
+	if o.GroupWait < 0 || o.GroupInterval < time.Second || o.RepeatInterval < o.GroupInterval {
+		return fmt.Errorf("group wait %s, group interval %s, repeat interval %s: must be at least 0s, 1s, and the group interval",
+			o.GroupWait, o.GroupInterval, o.RepeatInterval)
+	}
+	for i, name := range o.Robots {
+		if !robotName.MatchString(name) {
+			return fmt.Errorf("robot %q: a name has up to 40 small letters, digits and inner dashes", name)
+		}
+		if i > 0 && o.Robots[i-1] == name {
+			return fmt.Errorf("robot %q: is there twice", name)
+		}
+	}
+	return nil
+}
+
+func receiverName(robot string) string { return "dingtalk-" + robot }
+
+func receivers(o Options) []receiver {
+	out := []receiver{{Name: nobody}}
+	for _, robot := range o.Robots {
+		out = append(out, receiver{
+			Name: receiverName(robot),
+			Webhooks: []webhook{{
+				URL:          o.NotifyURL + "/alertmanager/" + url.PathEscape(robot),
+				SendResolved: true,
+			}},
+		})
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package alerting_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/alertmanager/config"
+	"github.com/prometheus/alertmanager/dispatch"
+	"github.com/prometheus/alertmanager/pkg/labels"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/central/alerting"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+func options() alerting.Options {
+	return alerting.Options{Robots: []string{"oncall", "duty"}, GroupWait: time.Second, GroupInterval: 5 * time.Second}
+}
+
+func TestRenderIsWhatBothAlertmanagersAccept(t *testing.T) {
+	nobody := options()
+	nobody.Robots = nil
+	local := options()
+	local.NotifyURL = "http://127.64.128.9:9095/"
+	local.GroupWait = 0
+	for name, o := range map[string]alerting.Options{"cluster": options(), "nobody": nobody, "local": local} {
+		t.Run(name, func(t *testing.T) {
+			files, err := alerting.Render(o)
+			require.NoError(t, err)
+			promcfgtest.Golden(t, name, files)
+			_, err = config.Load(string(files[alerting.ConfigFile]))
+			require.NoError(t, err)
+			amtool(t, files)
+			slices.Reverse(o.Robots)
+			again, err := alerting.Render(o)
+			require.NoError(t, err)
+			require.Equal(t, files, again, "the order of robots must not matter")
+		})
+	}
+}
+
+// amtool is the older of the two versions that must accept the file.
+func amtool(t *testing.T, files promcfg.Files) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), alerting.ConfigFile)
+	require.NoError(t, os.WriteFile(path, files[alerting.ConfigFile], 0o600))
+	out, err := exec.Command(testkit.Binary(t, "amtool"), "check-config", path).CombinedOutput()
+	require.NoError(t, err, "amtool check-config:\n%s", out)
+}
+
+func TestEveryAlertReachesEveryRobotAndTheWatchdogNobody(t *testing.T) {
+	tree, cfg := load(t, options())
+	for name, tc := range map[string]struct {
+		labels    model.LabelSet
+		receivers []string
+		repeat    time.Duration
+	}{
+		"warning":  {model.LabelSet{"alertname": "PharosNodeNotReady", "severity": "warning"}, []string{"dingtalk-duty", "dingtalk-oncall"}, 4 * time.Hour},
+		"critical": {model.LabelSet{"alertname": "PharosCellStale", "severity": "critical"}, []string{"dingtalk-duty", "dingtalk-oncall"}, time.Hour},
+		"unknown":  {model.LabelSet{"alertname": "SomebodyElses"}, []string{"dingtalk-duty", "dingtalk-oncall"}, 4 * time.Hour},
+		"watchdog": {model.LabelSet{"alertname": "PharosWatchdog", "severity": "none"}, []string{"nobody"}, 4 * time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var receivers []string
+			for _, r := range tree.Match(tc.labels) {
+				receivers = append(receivers, r.RouteOpts.Receiver)
+				require.Equal(t, tc.repeat, r.RouteOpts.RepeatInterval)
+				require.Equal(t, time.Second, r.RouteOpts.GroupWait)
+				require.Contains(t, r.RouteOpts.GroupBy, model.LabelName("cluster"))
+			}
+			require.Equal(t, tc.receivers, receivers)
+		})
+	}
+	require.Len(t, cfg.Receivers, 3)
+	for _, r := range cfg.Receivers[1:] {
+		require.True(t, r.WebhookConfigs[0].SendResolved())
+	}
+}
+
+func load(t *testing.T, o alerting.Options) (*dispatch.Route, *config.Config) {
+	t.Helper()
+	files, err := alerting.Render(o)
+	require.NoError(t, err)
+	cfg, err := config.Load(string(files[alerting.ConfigFile]))
+	require.NoError(t, err)
+	return dispatch.NewRoute(cfg.Route, nil), cfg
+}
+
+func TestACauseSilencesItsSymptomsOnly(t *testing.T) {
+	_, cfg := load(t, options())
+	rack := model.LabelSet{"alertname": "PharosRackNotReady", "cell": "asia-1", "cluster": "shop", "zone": "z", "rack": "rack-1"}
+	cell := model.LabelSet{"alertname": "PharosCellStale", "cell": "asia-1"}
+	node := model.LabelSet{"alertname": "PharosNodeNotReady", "cell": "asia-1", "cluster": "shop", "zone": "z", "rack": "rack-1", "node": "n"}
+	other := node.Merge(model.LabelSet{"rack": "rack-2"})
+	elsewhere := node.Merge(model.LabelSet{"cell": "asia-2"})
+	require.True(t, silences(cfg, rack, node))
+	require.False(t, silences(cfg, rack, other), "a node of another rack")
+	require.False(t, silences(cfg, rack, elsewhere), "a rack of the same name in another cell")
+	require.False(t, silences(cfg, node, rack), "the symptom must not silence the cause")
+	require.True(t, silences(cfg, cell, node))
+	require.True(t, silences(cfg, cell, rack))
+	require.False(t, silences(cfg, cell, elsewhere))
+}
+
+// silences evaluates the inhibition rules as Alertmanager defines them.
+func silences(cfg *config.Config, source, target model.LabelSet) bool {
+	for _, rule := range cfg.InhibitRules {
+		equal := labels.Matchers(rule.SourceMatchers).Matches(source) && labels.Matchers(rule.TargetMatchers).Matches(target)
+		for _, label := range rule.Equal {
+			equal = equal && source[model.LabelName(label)] == target[model.LabelName(label)]
+		}
+		if equal {
+			return true
+		}
+	}
+	return false
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*alerting.Options)
+		want   string
+	}{
+		"robot with a slash":   {func(o *alerting.Options) { o.Robots[0] = "a/b" }, `robot "a/b"`},
+		"robot without a name": {func(o *alerting.Options) { o.Robots[0] = "" }, `robot ""`},
+		"robot twice":          {func(o *alerting.Options) { o.Robots[0] = "duty" }, `robot "duty": is there twice`},
+		"relay":                {func(o *alerting.Options) { o.NotifyURL = "notify:9095" }, "notify URL"},
+		"negative wait":        {func(o *alerting.Options) { o.GroupWait = -1 }, "group wait -1ns"},
+		"tiny interval":        {func(o *alerting.Options) { o.GroupInterval = time.Millisecond }, "group interval 1ms"},
+		"repeats too soon":     {func(o *alerting.Options) { o.RepeatInterval = time.Second }, "repeat interval 1s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options()
+			tc.change(&o)
+			_, err := alerting.Render(o)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package alerting
+
+import (
+	"fmt"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+// nobody is the receiver of alerts that no person is told of.
+const nobody = "nobody"
+
+type config struct {
+	Route        route         `yaml:"route"`
+	InhibitRules []inhibitRule `yaml:"inhibit_rules"`
+	Receivers    []receiver    `yaml:"receivers"`
+}
+
+type route struct {
+	Receiver       string          `yaml:"receiver,omitempty"`
+	GroupBy        []string        `yaml:"group_by,omitempty,flow"`
+	GroupWait      *model.Duration `yaml:"group_wait,omitempty"`
+	GroupInterval  *model.Duration `yaml:"group_interval,omitempty"`
+	RepeatInterval *model.Duration `yaml:"repeat_interval,omitempty"`
+	Matchers       []string        `yaml:"matchers,omitempty"`
+	Continue       bool            `yaml:"continue,omitempty"`
+	Routes         []route         `yaml:"routes,omitempty"`
+}
+
+type inhibitRule struct {
+	SourceMatchers []string `yaml:"source_matchers"`
+	TargetMatchers []string `yaml:"target_matchers"`
+	Equal          []string `yaml:"equal,flow"`
+}
+
+type receiver struct {
+	Name     string    `yaml:"name"`
+	Webhooks []webhook `yaml:"webhook_configs,omitempty"`
+}
+
+type webhook struct {
+	URL          string `yaml:"url"`
+	SendResolved bool   `yaml:"send_resolved"`
+}
+
+// routes sends the watchdog to nobody and every other alert to every robot.
+// The watchdog's own receiver is outside of the fleet: it reads Alertmanager's
+// API.
+func routes(o Options) route {
+	wait := promcfg.Duration(o.GroupWait)
+	interval, repeat := promcfg.Duration(o.GroupInterval), promcfg.Duration(o.RepeatInterval)
+	urgent := max(repeat/4, interval)
+	root := route{
+		Receiver:       nobody,
+		GroupBy:        []string{"alertname", "geography", "cell", "cluster"},
+		GroupWait:      &wait,
+		GroupInterval:  &interval,
+		RepeatInterval: &repeat,
+		Routes:         []route{{Receiver: nobody, Matchers: []string{equals("severity", "none")}}},
+	}
+	for _, robot := range o.Robots {
+		root.Routes = append(root.Routes, route{
+			Receiver: receiverName(robot),
+			Continue: true,
+			Routes:   []route{{Matchers: []string{equals("severity", "critical")}, RepeatInterval: &urgent}},
+		})
+	}
+	return root
+}
+
+// inhibitions keep the cause and drop the symptoms. Labels that both alerts
+// lack count as equal.
+func inhibitions() []inhibitRule {
+	rackOf := []string{"geography", "region", "cell", "cluster", "zone", "rack"}
+	cellOf := []string{"geography", "region", "cell"}
+	return []inhibitRule{
+		{
+			SourceMatchers: []string{equals("alertname", "PharosRackNotReady")},
+			TargetMatchers: []string{equals("alertname", "PharosNodeNotReady")},
+			Equal:          rackOf,
+		},
+		{
+			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
+			TargetMatchers: []string{`alertname=~"PharosNodeNotReady|PharosRackNotReady"`},
+			Equal:          cellOf,
+		},
+	}
+}
+
+// equals is a matcher in the only spelling that every version reads alike.
+func equals(label, value string) string { return fmt.Sprintf("%s=%q", label, value) }

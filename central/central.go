@@ -1,0 +1,124 @@
+// Package central renders tier 3: one of the Prometheus servers that see the
+// whole fleet, alert on it, and are asked by the remediator. It renders only;
+// the operator applies.
+package central
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// Options describe one central server.
+type Options struct {
+	// Replica is the name of this central, Replicas the names of all of them.
+	// It becomes the external label central_replica.
+	Replica  string
+	Replicas []string
+	// Interval of scraping and of rules: whole seconds, 1 s to 40 s.
+	Interval time.Duration
+	// APIServer of the hub, which the central runs in.
+	APIServer promcfg.APIServer
+	// Geographies are the domains of the cascades.
+	Geographies []string
+	// Cells are all that the fleet should have, reachable or not, in any order.
+	Cells []Cell
+	// ClustersPerCell is the most business clusters that one cell hosts; the
+	// size limit of a link follows from it. Zero means 500.
+	ClustersPerCell uint
+	// Static names the targets outright, where there is no API server to
+	// discover pods. Nil means discovery.
+	Static *Static
+}
+
+// Cell is one cell of the fleet.
+type Cell struct {
+	Geography, Region, Name string
+}
+
+// Static are the addresses, host:port, that a central uses without discovery.
+type Static struct {
+	// Cascades are the servers of each geography.
+	Cascades map[string][]string
+	// Centrals are the servers by replica.
+	Centrals map[string]string
+	// Alertmanagers are sent every alert, each of them.
+	Alertmanagers []string
+}
+
+// DefaultClustersPerCell is the most business clusters that one cell hosts,
+// unless Options say otherwise.
+const DefaultClustersPerCell = 500
+
+// Render gives the configuration and rules of a central. The order of
+// geographies and cells does not matter. It refuses a cell that is there twice
+// or is of a geography that there is not, naming it.
+func Render(o Options) (promcfg.Files, error) {
+	o = o.normalized()
+	if err := o.check(); err != nil {
+		return nil, fmt.Errorf("central %q: %w", o.Replica, err)
+	}
+	global, err := promcfg.NewGlobal(o.Interval, map[string]string{"central_replica": o.Replica})
+	if err != nil {
+		return nil, fmt.Errorf("central %q: %w", o.Replica, err)
+	}
+	contract, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := rules.Render(rules.Central, o.Interval)
+	if err != nil {
+		return nil, err
+	}
+	topology, err := rules.RenderConstants(constants(o))
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := promcfg.Config{
+		Global:        global,
+		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Central)},
+		Alerting:      alertmanagers(o),
+		ScrapeConfigs: []promcfg.ScrapeConfig{centrals(o), cascades(o, contract)},
+	}.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	return promcfg.Files{
+		promcfg.ConfigFile:            cfg,
+		rules.TopologyFileName:        topology,
+		rules.FileName(rules.Central): recorded,
+	}, nil
+}
+
+func (o Options) normalized() Options {
+	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, DefaultClustersPerCell)
+	o.Replicas = slices.Sorted(slices.Values(o.Replicas))
+	o.Geographies = slices.Sorted(slices.Values(o.Geographies))
+	o.Cells = slices.SortedFunc(slices.Values(o.Cells), func(a, b Cell) int { return cmp.Compare(a.Name, b.Name) })
+	return o
+}
+
+// constants are what the central should hear of, whatever it hears.
+func constants(o Options) []rules.Constant {
+	out := []rules.Constant{
+		{Record: "fleet:interval:seconds", Value: o.Interval.Seconds()},
+		{Record: "fleet:cells_expected:count", Value: float64(len(o.Cells))},
+	}
+	for _, r := range o.Replicas {
+		out = append(out, rules.Constant{
+			Record: "fleet:central_expected:info", Labels: map[string]string{"central": r}, Value: 1,
+		})
+	}
+	for _, c := range o.Cells {
+		out = append(out, rules.Constant{
+			Record: "fleet:cell_expected:info",
+			Labels: map[string]string{"geography": c.Geography, "region": c.Region, "cell": c.Name},
+			Value:  1,
+		})
+	}
+	return out
+}

@@ -1,0 +1,86 @@
+package central
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+const alertmanagerPort = 9093
+
+// centrals scrapes every central, this one as well, so that each knows whether
+// the other answers.
+func centrals(o Options) promcfg.ScrapeConfig {
+	job := promcfg.ScrapeConfig{JobName: "central"}
+	if o.Static == nil {
+		job.Kubernetes = []promcfg.KubernetesSD{o.pods("central")}
+		job.Relabel = append(promcfg.PodAddress(promcfg.Port), promcfg.Relabel{
+			SourceLabels: []string{"__meta_kubernetes_pod_label_pharos_dev_replica"}, TargetLabel: "central",
+		})
+		return job
+	}
+	for _, replica := range slices.Sorted(maps.Keys(o.Static.Centrals)) {
+		job.Static = append(job.Static, promcfg.StaticGroup{
+			Targets: []string{o.Static.Centrals[replica]}, Labels: map[string]string{"central": replica},
+		})
+	}
+	return job
+}
+
+// cascades reads every cascade server as a target of its own.
+func cascades(o Options, contract rules.Contract) promcfg.ScrapeConfig {
+	// A cell has a pair of edges at most, and each sends everything.
+	limit := contract.SampleLimit(rules.Central, rules.Size{
+		Cells: max(1, mostCells(o.Cells)), ClustersPerCell: o.ClustersPerCell, EdgeReplicas: 2,
+	})
+	job := promcfg.Federate("federate-cascade", contract.Matchers(rules.Central), limit)
+	if o.Static == nil {
+		job.Kubernetes = []promcfg.KubernetesSD{o.pods("cascade")}
+		job.Relabel = append(promcfg.PodAddress(promcfg.Port), promcfg.Relabel{
+			SourceLabels: []string{"__meta_kubernetes_pod_label_pharos_dev_geography"}, TargetLabel: "geography",
+		})
+		return job
+	}
+	for _, geography := range slices.Sorted(maps.Keys(o.Static.Cascades)) {
+		job.Static = append(job.Static, promcfg.StaticGroup{
+			Targets: slices.Sorted(slices.Values(o.Static.Cascades[geography])),
+			Labels:  map[string]string{"geography": geography},
+		})
+	}
+	return job
+}
+
+// mostCells is how many cells the largest geography has.
+func mostCells(cells []Cell) uint {
+	counts := map[string]uint{}
+	var most uint
+	for _, c := range cells {
+		counts[c.Geography]++
+		most = max(most, counts[c.Geography])
+	}
+	return most
+}
+
+// alertmanagers sends every alert to every Alertmanager, never through a
+// Service, and takes the replica labels off, so that what both centrals say of
+// one thing is one alert.
+func alertmanagers(o Options) *promcfg.Alerting {
+	out := &promcfg.Alerting{
+		AlertRelabelConfigs: []promcfg.Relabel{{Regex: "(edge|cascade|central)_replica", Action: "labeldrop"}},
+	}
+	am := promcfg.Alertmanager{Timeout: promcfg.Duration(o.Interval)}
+	if o.Static == nil {
+		am.Kubernetes = []promcfg.KubernetesSD{o.pods("alertmanager")}
+		am.Relabel = promcfg.PodAddress(alertmanagerPort)
+	} else {
+		am.Static = []promcfg.StaticGroup{{Targets: o.Static.Alertmanagers}}
+	}
+	out.Alertmanagers = []promcfg.Alertmanager{am}
+	return out
+}
+
+func (o Options) pods(component string) promcfg.KubernetesSD {
+	return o.APIServer.Pods(map[string]string{"app.kubernetes.io/component": component})
+}
