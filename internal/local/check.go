@@ -1,0 +1,65 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pharos-fleet/pharos/internal/local/layout"
+	"github.com/pharos-fleet/pharos/internal/local/proc"
+)
+
+// spaceNeeded is what a fleet may write in its first hours, in bytes: etcd's log
+// is allocated ahead, and each Prometheus keeps its samples.
+const spaceNeeded = 1 << 30
+
+// checkPorts says which ports of the fleet are taken, and by whom where that can
+// be seen.
+func checkPorts(l layout.Layout) error {
+	var taken []string
+	for _, at := range l.Listeners() {
+		if err := proc.Free(at.Address); err != nil {
+			taken = append(taken, describeTaken(at, err))
+		}
+	}
+	if len(taken) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: end what listens there, or use other ports with --instance", strings.Join(taken, "; "))
+}
+
+func describeTaken(at layout.Listener, err error) string {
+	if !errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Sprintf("%s, which %s needs, cannot be listened on: %v", at.Address, at.Component, err)
+	}
+	owner := "by a program that cannot be seen from here"
+	if p, ok := proc.Owner(netip.MustParseAddrPort(at.Address)); ok {
+		owner = "by " + proc.Summary([]proc.Process{p})
+	}
+	return fmt.Sprintf("port %s, which %s needs, is taken %s", at.Address, at.Component, owner)
+}
+
+func checkSpace(dir string) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("looking for free space in %s: %w", dir, err)
+	}
+	free := fs.Bavail * uint64(fs.Bsize)
+	if free < spaceNeeded {
+		return fmt.Errorf("the disk of %s has %d MiB free and a fleet needs %d MiB: make room, or give --state-dir on another disk",
+			dir, free>>20, spaceNeeded>>20)
+	}
+	return nil
+}
+
+// explain adds what to do to errors that do not say it.
+func explain(err error, l layout.Layout) error {
+	if errors.Is(err, syscall.ENOSPC) {
+		return fmt.Errorf("the disk is full: make room, or give --state-dir on another disk than %s (%w)", l.Dir, err)
+	}
+	return err
+}

@@ -1,0 +1,165 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/local/layout"
+	"github.com/pharos-fleet/pharos/internal/local/proc"
+)
+
+// DownResult is what an end of a fleet came to.
+type DownResult struct {
+	// Found says whether there was anything to end or remove.
+	Found bool
+	// Killed are processes that had to be killed because the supervisor did not
+	// end them, or was itself gone.
+	Killed []proc.Process
+	// Kept says that the state folder is still there.
+	Kept bool
+	// Took is how long it took.
+	Took time.Duration
+}
+
+// Down ends the fleet, proves that no process and no listening port of it is
+// left, and removes the state folder, or with keep only its run-time files.
+func (f *Fleet) Down(ctx context.Context, keep bool) (DownResult, error) {
+	begun := time.Now()
+	l := f.Layout
+	if _, err := os.Stat(l.Dir); errors.Is(err, os.ErrNotExist) {
+		return DownResult{}, nil
+	}
+	result := DownResult{Found: true, Kept: keep}
+	lock, err := endSupervisor(ctx, l)
+	if err != nil {
+		return result, err
+	}
+	defer func() { _ = lock.Close() }()
+	if result.Killed, err = proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout)); err != nil {
+		return result, err
+	}
+	if err := proveSilence(l); err != nil {
+		return result, err
+	}
+	if keep {
+		err = removeRuntime(l)
+	} else {
+		err = removeState(l)
+	}
+	result.Took = time.Since(begun)
+	return result, err
+}
+
+// endSupervisor ends the supervisor, with force when it does not follow, and
+// returns with the state folder locked.
+func endSupervisor(ctx context.Context, l layout.Layout) (*os.File, error) {
+	deadline := time.Now().Add(stopTimeout)
+	told := 0
+	for {
+		lock, err := takeLock(l)
+		if !errors.Is(err, errLocked) {
+			return lock, err
+		}
+		if pid := supervisorPID(l); pid != 0 && pid != told {
+			if err := proc.Signal(pid, layout.FleetEnv, l.Dir, syscall.SIGTERM); err != nil {
+				return nil, err
+			}
+			told = pid
+		}
+		if time.Now().After(deadline) {
+			return forceSupervisor(l)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("ending the fleet: %w", ctx.Err())
+		case <-time.After(lookInterval):
+		}
+	}
+}
+
+func forceSupervisor(l layout.Layout) (*os.File, error) {
+	if _, err := proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout)); err != nil {
+		return nil, err
+	}
+	lock, err := takeLock(l)
+	if errors.Is(err, errLocked) {
+		return nil, fmt.Errorf("another pharos is starting or stopping the fleet in %s: end it first", l.Dir)
+	}
+	return lock, err
+}
+
+// proveSilence fails when something listens on an address of the fleet.
+func proveSilence(l layout.Layout) error {
+	all, err := proc.Listeners()
+	if err != nil {
+		return err
+	}
+	var loud []string
+	for _, at := range all {
+		if !ours(l, at.Address) {
+			continue
+		}
+		who := "a program that cannot be seen from here"
+		if p, ok := proc.Owner(at.Address); ok {
+			who = proc.Summary([]proc.Process{p})
+		}
+		loud = append(loud, fmt.Sprintf("%s listens on %s", who, at.Address))
+	}
+	if len(loud) > 0 {
+		return fmt.Errorf("the fleet's processes are gone, but addresses of it are in use by others: %s", strings.Join(loud, "; "))
+	}
+	return nil
+}
+
+func ours(l layout.Layout, at netip.AddrPort) bool {
+	for _, listener := range l.Listeners() {
+		if listener.Address == at.String() {
+			return true
+		}
+	}
+	for _, c := range layout.Clusters() {
+		if l.ServiceCIDR(c).Contains(at.Addr()) || (c.Role != layout.RoleBusiness && l.PodCIDR(c).Contains(at.Addr())) {
+			return true
+		}
+	}
+	return false
+}
+
+// removeRuntime removes what means nothing once the fleet is down.
+func removeRuntime(l layout.Layout) error {
+	var all error
+	for _, path := range l.RuntimeFiles() {
+		all = errors.Join(all, os.RemoveAll(path))
+	}
+	if all != nil {
+		return fmt.Errorf("removing run-time files: %w", all)
+	}
+	return nil
+}
+
+// removeState removes the state folder, but only what a fleet writes there: a
+// folder given by mistake keeps what else is in it.
+func removeState(l layout.Layout) error {
+	var all error
+	for _, path := range append(l.RuntimeFiles(), l.StateFiles()...) {
+		all = errors.Join(all, os.RemoveAll(path))
+	}
+	if all != nil {
+		return fmt.Errorf("removing state folder: %w", all)
+	}
+	if err := os.Remove(l.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing state folder: it holds files that are not the fleet's: %w", err)
+	}
+	// The folder above is ours as well when it is the default and empty.
+	if filepath.Base(filepath.Dir(l.Dir)) == "pharos" {
+		_ = os.Remove(filepath.Dir(l.Dir))
+	}
+	return nil
+}

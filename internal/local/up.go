@@ -1,0 +1,162 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/local/binaries"
+	"github.com/pharos-fleet/pharos/internal/local/components"
+	"github.com/pharos-fleet/pharos/internal/local/layout"
+	"github.com/pharos-fleet/pharos/internal/local/proc"
+	"github.com/pharos-fleet/pharos/internal/local/supervisor"
+	"github.com/pharos-fleet/pharos/internal/version"
+)
+
+// defaultReadyTimeout bounds the start, without the building of binaries.
+const defaultReadyTimeout = 5 * time.Minute
+
+// Options of a start.
+type Options struct {
+	// Instance is 0 to 9.
+	Instance int
+	// StateDir is the state folder; empty means the instance's default.
+	StateDir string
+	// Binaries say where the servers come from.
+	Binaries binaries.Options
+	// Progress receives a line for each step; nil drops them.
+	Progress io.Writer
+	// ReadyTimeout bounds the start, without the building of binaries. Zero means five minutes.
+	ReadyTimeout time.Duration
+}
+
+// Up starts the fleet and returns when all of it is ready. When it fails or ctx
+// ends, everything that it started is ended, and a state folder that it made is
+// removed unless its logs explain the failure.
+func Up(ctx context.Context, o Options) (*Fleet, error) {
+	fleet, err := Open(o.Instance, o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	s := &start{layout: fleet.Layout, options: o, fleet: fleet, say: newTeller(o.Progress)}
+	if err := s.run(ctx); err != nil {
+		return nil, explain(err, fleet.Layout)
+	}
+	return fleet, nil
+}
+
+// start is one start of a fleet.
+type start struct {
+	layout  layout.Layout
+	options Options
+	fleet   *Fleet
+	say     *teller
+}
+
+func (s *start) run(ctx context.Context) (err error) {
+	lock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Close() }()
+	if err := checkStateFolder(s.layout); err != nil {
+		return err
+	}
+	_, known := readRecord(s.layout)
+	fresh := errors.Is(known, errNoFleet)
+	if err := s.check(); err != nil {
+		return errors.Join(err, s.forget(fresh))
+	}
+	found, err := binaries.Ensure(ctx, s.options.Binaries)
+	if err != nil {
+		return errors.Join(err, s.forget(fresh))
+	}
+	begun := time.Now()
+	handle, err := s.launch(lock, found)
+	if err == nil {
+		err = s.bringUp(ctx, handle)
+	}
+	if err != nil {
+		return s.undo(ctx, handle, fresh, err)
+	}
+	s.say.line("fleet is ready after %.0f s", time.Since(begun).Seconds())
+	return nil
+}
+
+// lock refuses a fleet that runs and cleans up after one that was killed.
+func (s *start) lock() (*os.File, error) {
+	lock, err := takeLock(s.layout)
+	if errors.Is(err, errLocked) {
+		return nil, runningError(s.layout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	killed, err := proc.KillMarked(layout.FleetEnv, s.layout.Dir, time.Now().Add(killTimeout))
+	if err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	if len(killed) > 0 {
+		s.say.line("an earlier fleet was not stopped: ended what was left of it, %s", proc.Summary(killed))
+	}
+	return lock, nil
+}
+
+func runningError(l layout.Layout) error {
+	if pid := supervisorPID(l); pid != 0 {
+		return fmt.Errorf("the fleet is already running (supervisor process %d): look with `%s`, stop it with `%s`", pid, statusCommand(l), downCommand(l))
+	}
+	return fmt.Errorf("another pharos is starting or stopping the fleet in %s: wait for it, or stop it with `%s`", l.Dir, downCommand(l))
+}
+
+// check finds what would make a start fail, before anything is started.
+func (s *start) check() error {
+	if err := checkSpace(s.layout.Dir); err != nil {
+		return err
+	}
+	return checkPorts(s.layout)
+}
+
+// launch writes what the supervisor needs and starts it.
+func (s *start) launch(lock *os.File, found map[string]string) (*handle, error) {
+	robot, err := s.prepare(found)
+	if err != nil {
+		return nil, err
+	}
+	plan := components.Plan(components.Options{
+		Layout: s.layout, Binaries: found, PharosImage: version.Image, Robot: robot,
+	})
+	if err := supervisor.WritePlan(s.layout.PlanFile(), plan); err != nil {
+		return nil, err
+	}
+	return startSupervisor(s.layout, lock)
+}
+
+// undo ends what was started. An interrupted start leaves nothing; a failed one
+// leaves the logs, which its error names.
+func (s *start) undo(ctx context.Context, h *handle, fresh bool, cause error) error {
+	s.say.line("ending what was started")
+	var undone error
+	if h != nil {
+		undone = h.abandon()
+	}
+	_, killing := proc.KillMarked(layout.FleetEnv, s.layout.Dir, time.Now().Add(killTimeout))
+	undone = errors.Join(undone, killing)
+	if ctx.Err() != nil && fresh {
+		undone = errors.Join(undone, s.forget(fresh))
+		return errors.Join(errors.New("interrupted: the fleet was not started, and nothing is left of it"), undone)
+	}
+	return errors.Join(fmt.Errorf("%w; logs are in %s, and `%s` removes them", cause, s.layout.LogDir(), downCommand(s.layout)), undone)
+}
+
+// forget removes a state folder that this start made.
+func (s *start) forget(fresh bool) error {
+	if !fresh {
+		return nil
+	}
+	return removeState(s.layout)
+}

@@ -1,0 +1,107 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/local/layout"
+	"github.com/pharos-fleet/pharos/internal/local/supervisor"
+)
+
+// watcher follows the supervisor's status during a start.
+type watcher struct {
+	layout layout.Layout
+	say    *teller
+	exited <-chan error
+
+	mu     sync.Mutex
+	status supervisor.Status
+	change chan struct{}
+}
+
+// run follows the status until every component is ready. It fails when the
+// supervisor ends or a component ends again and again.
+func (w *watcher) run(ctx context.Context) error {
+	tick := time.NewTicker(lookInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-w.exited:
+			return fmt.Errorf("the supervisor ended (%v)%s", err, tail(w.layout, "supervisor"))
+		case <-tick.C:
+		}
+		status, err := supervisor.ReadStatus(w.layout.StatusFile())
+		if err != nil {
+			continue // not written yet
+		}
+		w.tell(status)
+		w.set(status)
+		if err := w.hopelessness(status); err != nil {
+			return err
+		}
+		if ok, _ := status.Ready(); ok {
+			return nil
+		}
+	}
+}
+
+func (w *watcher) hopelessness(status supervisor.Status) error {
+	for _, c := range status.Components {
+		if c.Restarts >= hopeless && c.State != supervisor.StateReady {
+			return fmt.Errorf("%s ended %d times, last: %s%s", c.Name, c.Restarts, c.Message, tail(w.layout, c.Name))
+		}
+	}
+	return nil
+}
+
+// tell prints what became ready or ended since the last look.
+func (w *watcher) tell(now supervisor.Status) {
+	ready := 0
+	for _, c := range now.Components {
+		if c.State == supervisor.StateReady {
+			ready++
+		}
+	}
+	for _, c := range now.Components {
+		before, _ := w.status.Component(c.Name)
+		switch {
+		case c.Restarts > before.Restarts:
+			w.say.line("%s: %s; starting it again", c.Name, c.Message)
+		case c.State == supervisor.StateReady && before.State != supervisor.StateReady:
+			w.say.line("%s is ready (%d of %d)", c.Name, ready, len(now.Components))
+		}
+	}
+}
+
+func (w *watcher) set(status supervisor.Status) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.status = status
+	close(w.change)
+	w.change = make(chan struct{})
+}
+
+func (w *watcher) get() (supervisor.Status, <-chan struct{}) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.status, w.change
+}
+
+// await waits until a component is ready.
+func (w *watcher) await(ctx context.Context, component string) error {
+	for {
+		status, change := w.get()
+		if c, ok := status.Component(component); ok && c.State == supervisor.StateReady {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", component, ctx.Err())
+		case <-change:
+		}
+	}
+}
