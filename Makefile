@@ -1,0 +1,104 @@
+# The commands of Pharos. `make help` lists them. Paths are relative, so that
+# the tree may lie in a folder whose name has spaces.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PHAROS := bin/pharos
+# Tools are pinned in a module of their own; Go builds and caches them.
+TOOL := go tool -modfile=tools/go.mod
+LINT := $(TOOL) golangci-lint-kube-api-linter
+# Everything but the end-to-end tests and the programs' package main.
+UNIT = $$(go list ./... | grep -v -e /test/e2e)
+
+say = printf '\n== %s\n' "$(1)"
+
+##@ Use
+
+.PHONY: demo
+demo: build ## Start the fleet on this machine, break a node, and watch the loop close
+	@$(PHAROS) demo
+
+.PHONY: build
+build: ## Build bin/pharos
+	@$(call say,building $(PHAROS))
+# -trimpath lets the build share packages with the servers, which have it too.
+	@go build -trimpath -ldflags '-s -w' -o $(PHAROS) ./cmd/pharos
+
+##@ Test
+
+.PHONY: test
+test: build ## Run every test: units, rules, controllers on real servers, end to end
+	@$(MAKE) -j2 servers race-objects
+	@$(call say,unit tests, rule tests by promtool, controllers on a real kube-apiserver)
+	@go test -race -timeout 15m $(UNIT)
+	@$(call say,end to end: the fleet on this machine)
+	@go test -count=1 -timeout 15m -v ./test/e2e/...
+	@$(call say,all tests passed)
+
+# The servers and the tests' objects are built side by side: either alone leaves
+# a core idle while it links or compiles one large package.
+.PHONY: servers
+servers: build ## Build the servers of the local fleet that are not in the cache yet
+	@$(call say,server binaries of the local fleet)
+	@$(PHAROS) local binaries
+
+.PHONY: race-objects
+race-objects:
+	@$(call say,compiling packages for the tests)
+	@go build -race $$(go list ./... | grep -v -e /test/e2e -e /cmd/)
+
+.PHONY: bench
+bench: ## Run the benchmarks, keep them in bin/bench, and compare with the run before
+	@mkdir -p bin/bench
+	@if [ -f bin/bench/new.txt ]; then mv bin/bench/new.txt bin/bench/old.txt; fi
+	@$(call say,benchmarks)
+	@go test -run '^$$' -bench . -benchmem -count 6 -timeout 60m $(UNIT) | tee bin/bench/new.txt
+	@$(call say,statistics)
+	@$(TOOL) benchstat $$(ls bin/bench/old.txt 2>/dev/null) bin/bench/new.txt
+
+##@ Keep in order
+
+.PHONY: generate
+generate: ## Make the generated files anew
+	@$(call say,generating)
+	@$(TOOL) controller-gen object paths=./api/...
+	@$(TOOL) controller-gen crd:generateEmbeddedObjectMeta=false paths=./api/... output:crd:dir=deploy/crds
+	@go generate ./...
+
+.PHONY: fmt
+fmt: ## Format the code
+	@$(LINT) fmt
+
+.PHONY: verify
+verify: tidy-check generate-check lint licences vulncheck ## Check everything that is not a test
+
+.PHONY: tidy-check
+tidy-check:
+	@$(call say,are the go.mod files tidy?)
+	@go mod tidy -diff
+	@go -C tools mod tidy -diff
+	@go -C deploy/local/servers mod tidy -diff
+
+.PHONY: generate-check
+generate-check:
+	@tools/generate-check.sh
+
+.PHONY: lint
+lint: ## Run the linters
+	@$(call say,linting)
+	@$(LINT) run
+
+.PHONY: licences
+licences: ## Check that every library has a permissive licence
+	@tools/licences.sh
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in what the code calls
+	@tools/vulncheck.sh
+
+.PHONY: help
+help: ## List the commands
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
