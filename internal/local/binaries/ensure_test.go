@@ -119,9 +119,9 @@ func TestEnsureRemovesWhatAKilledBuilderLeft(t *testing.T) {
 
 func TestEnsureBuildsOnceForManyCallers(t *testing.T) {
 	cache, counted := t.TempDir(), filepath.Join(t.TempDir(), "runs")
-	real, err := exec.LookPath("go")
+	goCommand, err := exec.LookPath("go")
 	require.NoError(t, err)
-	fakeGo(t, `echo run >> "`+counted+`"; exec "`+real+`" "$@"`)
+	fakeGo(t, `echo run >> "`+counted+`"; exec "`+goCommand+`" "$@"`)
 	var callers sync.WaitGroup
 	outputs, errs := make([]bytes.Buffer, 4), make([]error, 4)
 	for i := range errs {
