@@ -33,6 +33,8 @@ func newRootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand()
+	root.AddCommand(
+		newRemediatorCommand(),
+	)
 	return root
 }

@@ -149,13 +149,14 @@ func (r *run) decide(p place) (Decision, bool) {
 	s := r.subject(p)
 	d := Decision{Policy: s.settings.name, Cell: p.cell.Name, Machine: *p.machine, subject: s}
 	d.Reason, d.Message = r.judge(s, p)
+	d.Message = clip(d.Message, 512)
 	if s.pending == "" && (d.Reason == ReasonRecovered || d.Reason == ReasonEvidenceStale && r.lapsedAndWell(s)) {
 		return d, false
 	}
 	switch d.Reason {
 	case "":
 		d.Verdict, d.Reason = Act, ReasonUnhealthy
-		d.Message = s.wrong()
+		d.Message = clip(s.wrong(), 512)
 		d.Name, d.Spec = r.name(s), r.spec(s, p)
 		r.busy[clusterRef{p.cell.Name, p.machine.Cluster}] = d.Name
 	case ReasonObserveOnly:

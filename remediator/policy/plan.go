@@ -48,6 +48,8 @@ type Decision struct {
 	// Name and Spec are the repair to record. Set for Act only.
 	Name string
 	Spec api.RemediationSpec
+	// Recorded means that the record stands already.
+	Recorded bool
 
 	subject subject
 }

@@ -235,7 +235,7 @@ func (r *run) settle(pending []*api.Remediation) {
 			d.defers(rem.Name)
 		case d.Verdict == Act:
 			// The record stands; so does the intent to act on it.
-			d.Spec = rem.Spec
+			d.Spec, d.Recorded = rem.Spec, true
 		case d.Reason.unknown():
 			r.update(rem, r.wait(rem, d.Reason, "not begun: the decision is held"))
 		case d.subject.live.node != nil && d.subject.live.node.Ready == "True":

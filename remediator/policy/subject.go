@@ -121,7 +121,11 @@ func Confirm(d Decision, f Fresh, now time.Time) (Reason, string) {
 	if now.After(d.Spec.Deadline.Time) {
 		return ReasonDeadlinePassed, "the deadline passed before the repair was asked for"
 	}
-	return s.own(now)
+	reason, message := s.own(now)
+	if reason == ReasonLiveStateContradicts && s.live.node.Ready == "True" {
+		reason = ReasonRecovered
+	}
+	return reason, message
 }
 
 // Settled says whether the reason of a failed confirmation ends the repair,

@@ -1,0 +1,200 @@
+// Package controller closes the loop: it reads the fleet, has the decision made,
+// writes down what is to be done, looks once more, does it and follows it to its
+// end. Only the leader does so, one round after another: it is the one spender
+// of every budget.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/obs"
+	"github.com/pharos-fleet/pharos/internal/promapi"
+	"github.com/pharos-fleet/pharos/remediator/ledger"
+	"github.com/pharos-fleet/pharos/remediator/signal"
+)
+
+// Defaults of Options.
+const (
+	DefaultInterval  = 5 * time.Second
+	DefaultNamespace = "pharos-system"
+)
+
+// Options are what a remediator needs.
+type Options struct {
+	// Hub is where the policies and records are. Required.
+	Hub *rest.Config
+	// Namespace in the hub of the leader's Lease and the cells' kubeconfig
+	// Secrets. Unset means DefaultNamespace.
+	Namespace string
+	// Centrals are the URLs of the central Prometheus servers by name. At least two.
+	Centrals map[string]string
+	// Interval between rounds. Unset means DefaultInterval.
+	Interval time.Duration
+	// Identity of this process among those that may lead, which no other may
+	// have. Unset means the host's name with a random part.
+	Identity string
+	// Listen is the host:port of metrics and health. Required.
+	Listen string
+	// Log unset drops everything.
+	Log *slog.Logger
+	// Now unset means time.Now.
+	Now func() time.Time
+}
+
+// Controller is the remediator's loop.
+type Controller struct {
+	options  Options
+	hub      client.Client
+	clients  kubernetes.Interface
+	reader   *signal.Reader
+	ledger   *ledger.Ledger
+	recorder record.EventRecorder
+	events   record.EventBroadcaster
+	server   *obs.Server
+	metrics  *metrics
+	log      *slog.Logger
+	now      func() time.Time
+
+	// reported is when each policy's status was written last.
+	reported map[string]time.Time
+
+	mu     sync.Mutex
+	health health
+}
+
+// New checks the options and listens; nothing else is reached out to.
+func New(o Options) (*Controller, error) {
+	o, err := complete(o)
+	if err != nil {
+		return nil, fmt.Errorf("setting up the remediator: %w", err)
+	}
+	hub, err := client.New(o.Hub, client.Options{Scheme: kube.Scheme()})
+	if err != nil {
+		return nil, fmt.Errorf("making the hub's client: %w", err)
+	}
+	clients, err := kubernetes.NewForConfig(o.Hub)
+	if err != nil {
+		return nil, fmt.Errorf("making the hub's client: %w", err)
+	}
+	centrals, err := connect(o.Centrals)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := signal.New(signal.Options{Hub: hub, Namespace: o.Namespace, Centrals: centrals, Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	registry := obs.NewRegistry()
+	c := &Controller{
+		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub),
+		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{},
+	}
+	c.server, err = obs.NewServer(obs.ServerOptions{Address: o.Listen, Registry: registry, Ready: c.Ready, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	c.events, c.recorder = newRecorder(o.Identity)
+	return c, nil
+}
+
+func complete(o Options) (Options, error) {
+	if o.Hub == nil || o.Listen == "" {
+		return o, errors.New("the hub and an address to listen on are needed")
+	}
+	if o.Identity == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return o, fmt.Errorf("finding the host's name: %w", err)
+		}
+		o.Identity = host + "_" + string(uuid.NewUUID())
+	}
+	if o.Interval < 0 {
+		return o, fmt.Errorf("interval %s is negative", o.Interval)
+	}
+	if o.Interval == 0 {
+		o.Interval = DefaultInterval
+	}
+	if o.Namespace == "" {
+		o.Namespace = DefaultNamespace
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o, nil
+}
+
+// connect refuses one server under two names: it would agree with itself.
+func connect(urls map[string]string) ([]signal.Central, error) {
+	var centrals []signal.Central
+	seen := map[string]string{}
+	for name, url := range urls {
+		if other, ok := seen[url]; ok {
+			return nil, fmt.Errorf("centrals %s and %s have the same URL %s", other, name, url)
+		}
+		seen[url] = name
+		c, err := promapi.New(promapi.Options{URL: url})
+		if err != nil {
+			return nil, fmt.Errorf("central %s: %w", name, err)
+		}
+		centrals = append(centrals, signal.Central{Name: name, Client: c})
+	}
+	return centrals, nil
+}
+
+// Addr is where metrics and health are served.
+func (c *Controller) Addr() net.Addr { return c.server.Addr() }
+
+// Run serves metrics and health and leads when it is its turn, until the context
+// ends or leadership is lost.
+func (c *Controller) Run(ctx context.Context) error {
+	c.startEvents()
+	defer c.events.Shutdown()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return c.server.Run(ctx) })
+	group.Go(func() error { return c.lead(ctx) })
+	return group.Wait()
+}
+
+// loop runs one round after another. A round that failed is tried again after
+// the same interval; what it could not do is decided anew.
+func (c *Controller) loop(ctx context.Context) {
+	for ctx.Err() == nil {
+		start := c.now()
+		next, err := c.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		c.finished(start, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(c.pause(next)):
+		}
+	}
+}
+
+// pause is the interval, or less if a decision is due before.
+func (c *Controller) pause(next time.Time) time.Duration {
+	pause := c.options.Interval
+	if !next.IsZero() {
+		pause = max(min(pause, next.Sub(c.now())), 100*time.Millisecond)
+	}
+	return pause
+}

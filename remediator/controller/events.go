@@ -1,0 +1,66 @@
+package controller
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+func newRecorder(host string) (record.EventBroadcaster, record.EventRecorder) {
+	b := record.NewBroadcaster()
+	return b, b.NewRecorder(kube.Scheme(), corev1.EventSource{Component: "pharos-remediator", Host: host})
+}
+
+func (c *Controller) startEvents() {
+	c.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.clients.CoreV1().Events("")})
+}
+
+// recorded tells of a repair that has just been written down.
+func (c *Controller) recorded(rem *api.Remediation) {
+	c.metrics.phase(api.RemediationPending)
+	c.log.Info("Remediation recorded", target(rem, policy.ReasonUnhealthy, rem.Spec.Reason)...)
+	c.recorder.Event(rem, corev1.EventTypeNormal, string(policy.ReasonUnhealthy), rem.Spec.Reason)
+}
+
+// moved tells of a repair that entered another phase.
+func (c *Controller) moved(rem *api.Remediation) {
+	s := rem.Status
+	c.metrics.phase(s.Phase)
+	args := append(target(rem, policy.Reason(s.Reason), s.Message), "phase", s.Phase)
+	kind := corev1.EventTypeNormal
+	if s.Phase == api.RemediationFailed {
+		kind = corev1.EventTypeWarning
+		c.log.Warn("Remediation failed", args...)
+	} else {
+		c.log.Info("Remediation moved on", args...)
+	}
+	c.recorder.Event(rem, kind, s.Reason, s.Message)
+}
+
+func target(rem *api.Remediation, reason policy.Reason, message string) []any {
+	t := rem.Spec.Target
+	return []any{
+		"Remediation", rem.Name, "Cell", t.Cell, "Cluster", t.Cluster, "Machine", t.Machine, "Node", t.Node,
+		"action", rem.Spec.Action, "reason", reason, "message", message,
+	}
+}
+
+// held tells of a machine whose repair is now withheld for another reason than before.
+func (c *Controller) held(p *api.RemediationPolicy, h api.HoldRecord) {
+	c.log.Info("Repair withheld", "RemediationPolicy", p.Name, "Cell", h.Cell, "Machine", h.Machine, "reason", h.Reason, "message", h.Message)
+	c.recorder.Eventf(p, corev1.EventTypeNormal, h.Reason, "machine %s in cell %s: %s", h.Machine, h.Cell, h.Message)
+}
+
+// allowed tells that a policy may act again, or may not any more.
+func (c *Controller) allowed(p *api.RemediationPolicy, r policy.Report) {
+	kind := corev1.EventTypeNormal
+	if !r.Allowed {
+		kind = corev1.EventTypeWarning
+	}
+	c.log.Info("Policy changed", "RemediationPolicy", p.Name, "allowed", r.Allowed, "reason", r.Reason, "message", r.Message)
+	c.recorder.Event(p, kind, string(r.Reason), r.Message)
+}

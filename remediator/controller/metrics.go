@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+	"github.com/pharos-fleet/pharos/remediator/signal"
+)
+
+// metrics never bear a node's or machine's name.
+type metrics struct {
+	rounds    *prometheus.CounterVec
+	duration  prometheus.Histogram
+	leading   prometheus.Gauge
+	phases    *prometheus.CounterVec
+	held      *prometheus.GaugeVec
+	unhealthy prometheus.Gauge
+	unmatched prometheus.Gauge
+	centrals  *prometheus.GaugeVec
+	cells     *prometheus.GaugeVec
+}
+
+func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "pharos_remediator_" + name, Help: help})
+	}
+	gauges := func(name, help, label string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pharos_remediator_" + name, Help: help}, []string{label})
+	}
+	counters := func(name, help, label string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pharos_remediator_" + name, Help: help}, []string{label})
+	}
+	m := &metrics{
+		rounds: counters("rounds_total", "Rounds of reading, deciding and acting, by result.", "result"),
+		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "pharos_remediator_round_duration_seconds", Help: "Time that a round took.",
+			Buckets: prometheus.ExponentialBuckets(0.01, 2, 12),
+		}),
+		leading:   gauge("leader", "1 while this process leads."),
+		phases:    counters("remediations_total", "Repairs that entered a phase; Pending counts those written down.", "phase"),
+		held:      gauges("machines_held", "Unhealthy machines that are not being repaired, by reason.", "reason"),
+		unhealthy: gauge("machines_unhealthy", "Machines selected by a policy that some source calls unhealthy."),
+		unmatched: gauge("nodes_unmatched", "Nodes called unhealthy that no machine of the inventory bears."),
+		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
+		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
+	}
+	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells)
+	m.initialise(centrals)
+	return m
+}
+
+func (m *metrics) initialise(centrals []signal.Central) {
+	for _, result := range []string{"success", "error"} {
+		m.rounds.WithLabelValues(result)
+	}
+	for _, p := range []api.RemediationPhase{
+		api.RemediationPending, api.RemediationActing, api.RemediationVerifying,
+		api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled,
+	} {
+		m.phases.WithLabelValues(string(p))
+	}
+	for _, reason := range policy.HoldReasons() {
+		m.held.WithLabelValues(string(reason))
+	}
+	for _, c := range centrals {
+		m.centrals.WithLabelValues(c.Name)
+	}
+}
+
+func (m *metrics) round(took time.Duration, err error) {
+	result := "success"
+	if err != nil {
+		result = "error"
+	}
+	m.rounds.WithLabelValues(result).Inc()
+	m.duration.Observe(took.Seconds())
+}
+
+func (m *metrics) leader(yes bool) { m.leading.Set(one(yes)) }
+
+func (m *metrics) phase(p api.RemediationPhase) { m.phases.WithLabelValues(string(p)).Inc() }
+
+func (m *metrics) plan(plan policy.Plan, s policy.Snapshot) {
+	count := map[policy.Reason]int{}
+	for _, d := range plan.Decisions {
+		if d.Verdict != policy.Act {
+			count[d.Reason]++
+		}
+	}
+	for _, reason := range policy.HoldReasons() {
+		m.held.WithLabelValues(string(reason)).Set(float64(count[reason]))
+	}
+	unhealthy := 0
+	for _, r := range plan.Policies {
+		unhealthy += r.Unhealthy
+	}
+	m.unhealthy.Set(float64(unhealthy))
+	m.unmatched.Set(float64(plan.Unmatched))
+	for _, c := range s.Centrals {
+		m.centrals.WithLabelValues(c.Name).Set(one(c.Err == "" && len(c.Warnings) == 0))
+	}
+	m.cells.Reset()
+	for _, c := range s.Cells {
+		m.cells.WithLabelValues(c.Name).Set(one(c.Err == ""))
+	}
+}
+
+func one(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

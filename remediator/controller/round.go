@@ -1,0 +1,128 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/actuate"
+	"github.com/pharos-fleet/pharos/remediator/ledger"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// hubTimeout bounds each read of the hub.
+const hubTimeout = 5 * time.Second
+
+// round reads, decides and acts once. It returns when to look again at the
+// latest. Its error tells of what could not be read or written; whatever could
+// not be known was held.
+func (c *Controller) round(ctx context.Context) (time.Time, error) {
+	policies, snapshot, err := c.read(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	snapshot.Clusters = c.reader.Live(ctx, snapshot.Cells, policy.Suspects(policies, snapshot))
+	plan := policy.Decide(policies, snapshot, c.now())
+	c.metrics.plan(plan, snapshot)
+	err = errors.Join(
+		c.update(ctx, plan.Updates),
+		c.withdraw(ctx, plan.Withdrawals),
+		c.act(ctx, plan.Decisions),
+		c.report(ctx, policies, plan.Policies),
+		silent(snapshot.Centrals),
+	)
+	return plan.NextCheck, err
+}
+
+// read takes the snapshot, all but the live part. Records are read before
+// machines: a record that says "requested" is then never newer than the machine
+// that should bear the request.
+func (c *Controller) read(ctx context.Context) ([]api.RemediationPolicy, policy.Snapshot, error) {
+	var s policy.Snapshot
+	policies, err := c.policies(ctx)
+	if err != nil {
+		return nil, s, err
+	}
+	if s.Remediations, err = c.ledger.List(ctx); err != nil {
+		return nil, s, err
+	}
+	var group errgroup.Group
+	group.Go(func() error {
+		s.Centrals = c.reader.Centrals(ctx)
+		return nil
+	})
+	group.Go(func() error {
+		var err error
+		s.Cells, err = c.reader.Cells(ctx)
+		return err
+	})
+	return policies, s, group.Wait()
+}
+
+func (c *Controller) policies(ctx context.Context) ([]api.RemediationPolicy, error) {
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
+	var list api.RemediationPolicyList
+	if err := c.hub.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing policies: %w", err)
+	}
+	return list.Items, nil
+}
+
+// silent makes a central that does not answer a failure of the round, after
+// everything that could be done without it has been done.
+func silent(centrals []policy.Central) error {
+	var errs []error
+	for _, central := range centrals {
+		if central.Err != "" {
+			errs = append(errs, fmt.Errorf("central %s does not answer: %s", central.Name, central.Err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Controller) update(ctx context.Context, updates []policy.Update) error {
+	var errs []error
+	for _, u := range updates {
+		errs = append(errs, c.updateOne(ctx, u))
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Controller) updateOne(ctx context.Context, u policy.Update) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	rem, moved, err := c.ledger.Update(ctx, u, c.now())
+	if errors.Is(err, ledger.ErrEnded) {
+		return nil // ended by the leader before us; the next round sees it
+	}
+	if err != nil {
+		return err
+	}
+	if moved {
+		c.moved(rem)
+	}
+	return nil
+}
+
+func (c *Controller) withdraw(ctx context.Context, all []policy.Withdrawal) error {
+	var errs []error
+	for _, w := range all {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		cell, err := c.cell(ctx, w.Cell)
+		if err == nil {
+			err = actuate.Withdraw(ctx, cell.client, w)
+		}
+		if err != nil && !errors.Is(err, actuate.ErrConflict) {
+			errs = append(errs, fmt.Errorf("withdrawing request %s: %w", w.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}

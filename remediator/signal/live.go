@@ -1,0 +1,191 @@
+package signal
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// Live reads the suspects' Nodes, and all Leases of their clusters, from the
+// clusters' own API servers, every cluster at once and each within the timeout.
+func (r *Reader) Live(ctx context.Context, cells []policy.Cell, suspects []policy.NodeRef) []policy.LiveCluster {
+	ctx, cancel := context.WithTimeout(ctx, 2*r.timeout)
+	defer cancel()
+	wanted := byCluster(suspects)
+	out := make([]policy.LiveCluster, len(wanted))
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for i, w := range wanted {
+		group.Go(func() error {
+			out[i] = r.liveCluster(ctx, cells, w)
+			return nil
+		})
+	}
+	_ = group.Wait() // what went wrong stands in each cluster's Err
+	return out
+}
+
+// want is the nodes to be read in one cluster.
+type want struct {
+	cell, cluster string
+	nodes         []string
+}
+
+// byCluster groups suspects, which come sorted.
+func byCluster(suspects []policy.NodeRef) []want {
+	var out []want
+	for _, s := range suspects {
+		if n := len(out); n == 0 || out[n-1].cell != s.Cell || out[n-1].cluster != s.Cluster {
+			out = append(out, want{cell: s.Cell, cluster: s.Cluster})
+		}
+		last := &out[len(out)-1]
+		last.nodes = append(last.nodes, s.Node)
+	}
+	return out
+}
+
+func (r *Reader) liveCluster(ctx context.Context, cells []policy.Cell, w want) policy.LiveCluster {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	out := policy.LiveCluster{Cell: w.cell, Cluster: w.cluster, ReadAt: r.now()}
+	c, err := r.find(ctx, cells, w)
+	if err == nil {
+		out.Leases, err = leases(ctx, c)
+	}
+	if err != nil {
+		out.Err = err.Error()
+		return out
+	}
+	out.Nodes = make([]policy.LiveNode, len(w.nodes))
+	var group errgroup.Group
+	group.SetLimit(parallel)
+	for i, name := range w.nodes {
+		group.Go(func() error {
+			out.Nodes[i] = node(ctx, c, name)
+			return nil
+		})
+	}
+	_ = group.Wait() // what went wrong stands in each node's Err
+	return out
+}
+
+// find needs the cluster's namespace, which series do not bear: the inventory
+// has it. A name that stands for two clusters is not understood.
+func (r *Reader) find(ctx context.Context, cells []policy.Cell, w want) (kubernetes.Interface, error) {
+	namespace := ""
+	for i := range cells {
+		if cells[i].Name != w.cell {
+			continue
+		}
+		for j := range cells[i].Machines {
+			m := &cells[i].Machines[j]
+			if m.Cluster != w.cluster {
+				continue
+			}
+			if namespace != "" && namespace != m.Namespace {
+				return nil, fmt.Errorf("namespaces %s and %s both have machines of a cluster of this name", namespace, m.Namespace)
+			}
+			namespace = m.Namespace
+		}
+	}
+	if namespace == "" {
+		return nil, fmt.Errorf("cell %s has no machines of this cluster", w.cell)
+	}
+	return r.connect(ctx, clusterKey{w.cell, namespace, w.cluster})
+}
+
+func (r *Reader) connect(ctx context.Context, key clusterKey) (kubernetes.Interface, error) {
+	var cell api.Cell
+	if err := r.hub.Get(ctx, objectKey(key.cell), &cell); err != nil {
+		return nil, fmt.Errorf("reading the Cell: %w", err)
+	}
+	c, err := r.Client(ctx, &cell)
+	if err != nil {
+		return nil, err
+	}
+	return r.observer(ctx, c, key)
+}
+
+// One reads one Node and its Lease, for the last look before a write.
+func (r *Reader) One(ctx context.Context, t api.RemediationTarget) policy.LiveCluster {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	out := policy.LiveCluster{Cell: t.Cell, Cluster: t.Cluster, ReadAt: r.now()}
+	c, err := r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster})
+	if err != nil {
+		out.Err = err.Error()
+		return out
+	}
+	out.Nodes = []policy.LiveNode{node(ctx, c, t.Node)}
+	l, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, t.Node, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		out.Err = fmt.Sprintf("reading the Lease: %v", err)
+	default:
+		out.Leases = appendLease(nil, l)
+	}
+	return out
+}
+
+func leases(ctx context.Context, c kubernetes.Interface) ([]policy.Lease, error) {
+	var out []policy.Lease
+	options := metav1.ListOptions{Limit: pageSize}
+	for n := 0; n < maxObjects; n += pageSize {
+		list, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("listing Leases: %w", err)
+		}
+		for i := range list.Items {
+			out = appendLease(out, &list.Items[i])
+		}
+		if options.Continue = list.Continue; options.Continue == "" {
+			return out, nil
+		}
+	}
+	return nil, fmt.Errorf("listing Leases: there are more than %d", maxObjects)
+}
+
+// appendLease leaves out a Lease that was never renewed: it says nothing.
+func appendLease(to []policy.Lease, l *coordinationv1.Lease) []policy.Lease {
+	if l.Spec.RenewTime == nil {
+		return to
+	}
+	lease := policy.Lease{Node: l.Name, Renewed: l.Spec.RenewTime.Time}
+	if l.Spec.LeaseDurationSeconds != nil {
+		lease.Duration = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+	}
+	return append(to, lease)
+}
+
+func node(ctx context.Context, c kubernetes.Interface, name string) policy.LiveNode {
+	n, err := c.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return policy.LiveNode{Name: name, Absent: true}
+	case err != nil:
+		return policy.LiveNode{Name: name, Err: err.Error()}
+	}
+	out := policy.LiveNode{
+		Name: name, BootID: n.Status.NodeInfo.BootID,
+		Unschedulable: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
+	}
+	for _, condition := range n.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			out.Ready = string(condition.Status)
+			out.Since = condition.LastTransitionTime.Time
+			out.Heartbeat = condition.LastHeartbeatTime.Time
+		}
+	}
+	return out
+}
