@@ -13,7 +13,7 @@ printf '%s\n' "$output"
 if [ "$status" -eq 0 ] || [ "$status" -eq 3 ]; then
 	exit "$status"
 fi
-if grep -qE 'vuln\.go\.dev.*(dial tcp|no such host|timeout|refused|unreachable|Forbidden|40[37]|50[0-9])' <<<"$output"; then
+if grep -q 'fetching vulnerabilities: ' <<<"$output"; then
 	echo "!! NOT CHECKED: the vulnerability database at https://vuln.go.dev cannot be reached from here." >&2
 	echo "!! Run make vulncheck on a machine that reaches it before a release." >&2
 	exit 0

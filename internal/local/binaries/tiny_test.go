@@ -51,23 +51,17 @@ func twoTiny() []Component {
 	return []Component{tiny("alpha", source), tiny("beta", source)}
 }
 
-// slowTiny is a component whose compilation never ends by itself: it includes a
-// header that is a pipe, and the C compiler waits for what never comes.
+// slowTiny is a component whose compilation never ends by itself: its assembly
+// includes a header that is a pipe, and the assembler waits for what never comes.
 func slowTiny(t *testing.T) (c Component, header string) {
 	t.Helper()
 	header = filepath.Join(t.TempDir(), "never.h")
 	require.NoError(t, unix.Mkfifo(header, 0o600))
-	source := tinyModule("cmd/slow/main.go", fmt.Sprintf(`package main
-
-// #include %q
-import "C"
-
-func main() { _ = C.int(1) }
-`, header))
+	source := tinyModule("cmd/slow/main.go", reporter, "cmd/slow/slow.s", fmt.Sprintf("#include %q\n", header))
 	return tiny("slow", source), header
 }
 
-// waitCompiling returns when a compiler has opened the header of slowTiny, and
+// waitCompiling returns when the assembler has opened the header of slowTiny, and
 // keeps the other end of the pipe open for the rest of the test.
 func waitCompiling(t *testing.T, header string) {
 	t.Helper()
@@ -78,14 +72,14 @@ func waitCompiling(t *testing.T, header string) {
 		}
 		t.Cleanup(func() { _ = file.Close() })
 		return true
-	}, time.Minute, 20*time.Millisecond, "the compiler did not start")
+	}, time.Minute, 20*time.Millisecond, "the assembler did not start")
 }
 
 // requireNobodyReads asserts that no process has the header of slowTiny open.
 func requireNobodyReads(t *testing.T, header string) {
 	t.Helper()
 	_, err := os.OpenFile(header, os.O_WRONLY|unix.O_NONBLOCK, 0)
-	require.ErrorIs(t, err, unix.ENXIO, "a compiler is still alive")
+	require.ErrorIs(t, err, unix.ENXIO, "the assembler is still alive")
 }
 
 // moduleProxy serves one module version from a folder, as GOPROXY understands it.
