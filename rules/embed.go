@@ -5,5 +5,7 @@ package rules
 
 import "embed"
 
+//go:generate go test -run TestReferenceIsCurrent . -update
+
 //go:embed contract.yaml edge.rules.yaml cascade.rules.yaml central.rules.yaml
 var files embed.FS

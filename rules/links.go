@@ -1,6 +1,9 @@
 package rules
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // Size is how much feeds one target of a link.
 type Size struct {
@@ -61,4 +64,28 @@ func (c Contract) RawFrom(source string) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// Readable refuses a series that a tier does not have, saying where it is.
+func (c Contract) Readable(name string, at Tier) error {
+	for _, r := range c.Raw {
+		if r.Name == name && r.Tier != everyTier && r.Tier != at {
+			return fmt.Errorf("series %q stays at the %s and cannot be read at the %s", name, r.Tier, at)
+		}
+		if r.Name == name {
+			return nil
+		}
+	}
+	for _, s := range c.Series {
+		switch {
+		case s.Name != name:
+			continue
+		case s.From.rank() > at.rank():
+			return fmt.Errorf("series %q is recorded at the %s and cannot be read at the %s", name, s.From, at)
+		case s.To.rank() < at.rank():
+			return fmt.Errorf("series %q goes no higher than the %s and cannot be read at the %s", name, s.To, at)
+		}
+		return nil
+	}
+	return fmt.Errorf("series %q is not declared in contract.yaml", name)
 }
