@@ -31,7 +31,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s:%d: %s", v.File, v.L
 type source struct {
 	file string // path from the root of the tree
 	dir  string // folder of the package, "." for the root
-	test bool
+	test bool   // it is a test, or in a package for tests
 	ast  *ast.File
 	set  *token.FileSet
 }
@@ -100,8 +100,13 @@ func parse(tree fs.FS, name string) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	return source{file: name, dir: path.Dir(name), test: strings.HasSuffix(name, "_test.go"), ast: file, set: set}, nil
+	dir := path.Dir(name)
+	return source{file: name, dir: dir, test: strings.HasSuffix(name, "_test.go") || forTesting(dir), ast: file, set: set}, nil
 }
+
+// forTesting tells whether a folder holds a package that serves tests, named in
+// the way of httptest.
+func forTesting(dir string) bool { return strings.HasSuffix(path.Base(dir), "test") }
 
 // violation is a breach at a place in the file.
 func (s source) violation(at token.Pos, format string, args ...any) Violation {

@@ -33,6 +33,9 @@ func (from room) refuses(dir string, test bool) string {
 	if !ok {
 		return "imports " + dir + ", which is not a room of the layout"
 	}
+	if forTesting(dir) && !test {
+		return dir + " is for tests: nothing else may import it"
+	}
 	if to.dir == from.dir || slices.Contains(from.imports, to.dir) || test && slices.Contains(forTests(), to.dir) {
 		return ""
 	}
