@@ -1,0 +1,199 @@
+// Package federation runs in the hub what a Federation describes: a cascade for
+// each geography, two centrals, Alertmanager, the relay to the robots, and the
+// remediator. It renders, applies, takes away what is no longer wanted, and
+// reports what it sees. What runs in a cell is package cell's.
+package federation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/operator/workload"
+)
+
+// callTimeout bounds one reconciliation, all its calls included.
+const callTimeout = time.Minute
+
+// Options of a Reconciler. All are required.
+type Options struct {
+	// Client writes in the hub; its reads may come from a cache.
+	Client client.Client
+	// Live reads from the API server itself.
+	Live client.Reader
+	// Recorder keeps the events of changes.
+	Recorder events.EventRecorder
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
+	// Log takes one line for each change.
+	Log *slog.Logger
+	// Namespace of the parts.
+	Namespace string
+}
+
+// Reconciler keeps the hub as its Federation says.
+type Reconciler struct {
+	client    client.Client
+	live      client.Reader
+	recorder  events.EventRecorder
+	metrics   *metrics
+	log       *slog.Logger
+	namespace string
+}
+
+// New validates the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Live == nil || o.Recorder == nil || o.Registry == nil || o.Log == nil || o.Namespace == "" {
+		return nil, errors.New("federation controller: every option is required")
+	}
+	return &Reconciler{o.Client, o.Live, o.Recorder, newMetrics(o.Registry), o.Log, o.Namespace}, nil
+}
+
+// SetupWithManager lets the manager call the Reconciler for every change of a
+// Federation, of a part, and of the cells that feed it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	every := handler.EnqueueRequestsFromMapFunc(r.every)
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("federation").
+		For(&v1alpha1.Federation{}).
+		Owns(&appsv1.StatefulSet{}).
+		Owns(&appsv1.Deployment{}).
+		Owns(&corev1.Service{}).
+		Owns(&corev1.ConfigMap{}).
+		Watches(&v1alpha1.Cell{}, every).
+		Watches(&corev1.Pod{}, every).
+		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
+		Complete(r)
+}
+
+// every asks for all Federations: a cell or a pod does not say whose it is.
+func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all v1alpha1.FederationList
+	if err := r.client.List(ctx, &all); err != nil {
+		r.log.ErrorContext(ctx, "listing federations", slog.Any("error", err))
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile brings the hub and the Federation's status up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	f := &v1alpha1.Federation{}
+	if err := r.client.Get(ctx, req.NamespacedName, f); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !f.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // the parts go with their owner
+	}
+	var all v1alpha1.FederationList
+	var cells v1alpha1.CellList
+	if err := errors.Join(r.client.List(ctx, &all), r.client.List(ctx, &cells)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing federations and cells: %w", err)
+	}
+	feeding := feeding(f, cells.Items)
+	followed := check(f, inCharge(all.Items))
+	if followed == nil {
+		followed = r.follow(ctx, f, feeding)
+	}
+	seen, err := place(f, r.namespace).Observe(ctx, r.client)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
+	}
+	if err := r.report(ctx, f, int32(len(feeding)), seen, followed); err != nil {
+		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
+	}
+	if problem := (*workload.Problem)(nil); errors.As(followed, &problem) {
+		return ctrl.Result{}, nil // trying again would not help; a change will
+	}
+	return ctrl.Result{}, followed
+}
+
+// follow makes the hub as the Federation says. What cannot be rendered changes
+// nothing that runs.
+func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) error {
+	p, parts := place(f, r.namespace), parts{workload.Images(f.Spec.Images)}
+	robots := len(f.Spec.Alerting.DingTalk) > 0
+	wanted := services(p, parts, robots)
+	if err := workload.Apply(ctx, r.client, wanted); err != nil {
+		return err
+	}
+	at, err := r.addresses(ctx, p, parts, f.Spec.Network.ServiceAddressing, robots)
+	if err != nil {
+		return err
+	}
+	configs, err := render(f, cells, r.namespace, at)
+	if err != nil {
+		return workload.Invalid(err)
+	}
+	objects := workloads(p, parts, f, configs, at)
+	if err := workload.Apply(ctx, r.client, objects); err != nil {
+		return err
+	}
+	return p.Prune(ctx, r.client, append(wanted, objects...), kinds())
+}
+
+func (r *Reconciler) addresses(ctx context.Context, p workload.Place, parts parts, how v1alpha1.ServiceAddressing, robots bool) (addresses, error) {
+	at := addresses{centrals: map[string]string{}}
+	var err error
+	for _, replica := range replicas() {
+		if at.centrals[replica], err = p.Address(ctx, r.live, parts.central(replica), how); err != nil {
+			return at, err
+		}
+	}
+	if robots {
+		at.notify, err = p.Address(ctx, r.live, parts.notify(), how)
+	}
+	return at, err
+}
+
+// kinds are those of every object that a Federation can have.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{
+		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{},
+		&corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{},
+	}
+}
+
+// report writes what was seen, if it differs from what was told before.
+func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, cells int32, seen workload.Observation, followed error) error {
+	before := f.DeepCopy()
+	now := workload.Ready(f.Generation, followed, seen.Waiting())
+	f.Status.ObservedGeneration = f.Generation
+	f.Status.Cells = cells
+	f.Status.Parts = seen.Parts
+	meta.SetStatusCondition(&f.Status.Conditions, now)
+	r.metrics.reports.WithLabelValues(now.Reason).Inc()
+	if equality.Semantic.DeepEqual(before.Status, f.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, f, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if tell(r.recorder, f, meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady), now) {
+		r.log.InfoContext(ctx, "federation reported", slog.String("Federation", f.Name),
+			slog.String("reason", now.Reason), slog.String("message", now.Message))
+	}
+	return nil
+}

@@ -1,0 +1,403 @@
+package federation
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/version"
+	"github.com/pharos-fleet/pharos/operator/workload"
+)
+
+// world is a hub with Pharos' real rights in it.
+type world struct {
+	admin client.Client
+	// operator acts with the rights of the account operator, and no more.
+	operator client.Client
+	r        *Reconciler
+}
+
+// The life of one Federation; each step finds the world as the last left it.
+func TestReconciler(t *testing.T) {
+	w := newWorld(t)
+	w.create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec: v1alpha1.FederationSpec{
+			Geographies:     []v1alpha1.Geography{{Name: "asia"}, {Name: "europe"}},
+			IntervalSeconds: ptr.To[int32](5),
+			Network:         v1alpha1.Network{ServiceAddressing: v1alpha1.ServiceClusterIP},
+			Alerting:        v1alpha1.Alerting{DingTalk: []v1alpha1.DingTalkRobot{{Name: "oncall", SecretName: "robot"}}},
+		},
+	})
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *world)
+	}{
+		{"applies every part", appliesEveryPart},
+		{"changes nothing twice", changesNothingTwice},
+		{"reports ready parts", reportsReadyParts},
+		{"cells feed the cascade", cellsFeedTheCascade},
+		{"puts back what was edited", putsBackEdits},
+		{"invalid changes nothing", invalidChangesNothing},
+		{"one Federation is in charge", oneInCharge},
+		{"a geography is removed", geographyRemoved},
+		{"the relay goes with its robots", relayGoes},
+		{"rights are narrow", rightsAreNarrow},
+	} {
+		require.True(t, t.Run(step.name, func(t *testing.T) { step.run(t, w) }), "the steps after it would not mean anything")
+	}
+}
+
+func appliesEveryPart(t *testing.T, w *world) {
+	w.reconcile(t, "fleet")
+	for _, name := range []string{"central-a", "central-b", "cascade-asia", "cascade-europe"} {
+		s := w.statefulSet(t, name)
+		c := s.Spec.Template.Spec.Containers[0]
+		require.Equal(t, workload.DefaultPrometheusImage, c.Image)
+		require.Contains(t, c.Args, "--web.listen-address=$(POD_IP):9090")
+		require.Contains(t, c.Args, "--storage.tsdb.retention.time=24h")
+		require.Equal(t, strings.SplitN(name, "-", 2)[0], s.Spec.Template.Labels[v1alpha1.LabelComponent])
+		require.Contains(t, w.configMap(t, name).Data["prometheus.yml"], "scrape_interval: 5s")
+	}
+	require.Equal(t, "asia", w.statefulSet(t, "cascade-asia").Spec.Template.Labels[v1alpha1.LabelGeography])
+
+	relay := w.service(t, "notify")
+	require.Contains(t, w.configMap(t, "alertmanager").Data["alertmanager.yml"], "http://"+relay.Spec.ClusterIP+":9095/alertmanager/oncall")
+	require.Contains(t, w.statefulSet(t, "alertmanager").Spec.Template.Spec.Containers[0].Args, "--cluster.listen-address=")
+
+	args := w.deployment(t, "remediator").Spec.Template.Spec.Containers[0].Args
+	require.Equal(t, []string{
+		"remediator", "--listen=$(POD_IP):8081",
+		"--central=http://" + w.service(t, "central-a").Spec.ClusterIP + ":9090",
+		"--central=http://" + w.service(t, "central-b").Spec.ClusterIP + ":9090",
+	}, args)
+
+	notify := w.deployment(t, "notify").Spec.Template.Spec
+	require.Equal(t, version.Image, notify.Containers[0].Image)
+	require.False(t, *notify.AutomountServiceAccountToken)
+	require.Contains(t, w.configMap(t, "notify").Data["notify.yaml"], "../secrets/oncall/accessToken")
+	require.NoError(t, w.admin.Get(t.Context(), key("notify"), &corev1.PersistentVolumeClaim{}))
+
+	f := w.federation(t, "fleet")
+	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
+	require.Equal(t, v1alpha1.ReasonProgressing, ready.Reason)
+	require.Equal(t, f.Generation, ready.ObservedGeneration)
+	require.Equal(t, f.Generation, f.Status.ObservedGeneration)
+	require.Contains(t, ready.Message, "central-a")
+	require.Len(t, f.Status.Parts, 7)
+}
+
+func changesNothingTwice(t *testing.T, w *world) {
+	w.reconcile(t, "fleet") // the API server takes two writes to settle a new claim
+	before := w.versions(t)
+	w.reconcile(t, "fleet")
+	require.Equal(t, before, w.versions(t))
+}
+
+func reportsReadyParts(t *testing.T, w *world) {
+	for i, part := range w.federation(t, "fleet").Status.Parts {
+		w.runPod(t, part.Name, "127.92.1."+string(rune('1'+i)))
+	}
+	w.reconcile(t, "fleet")
+	f := w.federation(t, "fleet")
+	require.True(t, meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionReady), "%+v", f.Status)
+	for _, part := range f.Status.Parts {
+		require.Equal(t, int32(1), part.Ready, part.Name)
+		require.Len(t, part.Addresses, 1)
+	}
+	require.InEpsilon(t, 1, testutil.ToFloat64(w.r.metrics.reports.WithLabelValues(v1alpha1.ReasonAvailable)), 0)
+}
+
+func cellsFeedTheCascade(t *testing.T, w *world) {
+	w.cell(t, "asia-1", "asia", "127.93.0.1:9090")
+	w.cell(t, "asia-2", "asia")
+	w.cell(t, "lost", "atlantis", "127.93.0.9:9090")
+	w.reconcile(t, "fleet")
+	asia := w.configMap(t, "cascade-asia").Data
+	require.Contains(t, asia["prometheus.yml"], "127.93.0.1:9090")
+	require.Contains(t, w.text(t, "cascade-asia"), "asia-2", "an unreachable cell must stay expected")
+	require.NotContains(t, w.text(t, "cascade-europe"), "asia-1")
+	require.NotContains(t, w.text(t, "central-a"), "lost", "a cell of no geography would be expected for ever")
+	require.Equal(t, int32(2), w.federation(t, "fleet").Status.Cells)
+
+	c := &v1alpha1.Cell{}
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, c))
+	c.Status.EdgeEndpoints = []string{"127.93.0.2:9090"}
+	require.NoError(t, w.admin.Status().Update(t.Context(), c))
+	template := w.statefulSet(t, "cascade-asia").Generation
+	w.reconcile(t, "fleet")
+	require.Contains(t, w.text(t, "cascade-asia"), "127.93.0.2:9090")
+	require.NotContains(t, w.text(t, "cascade-asia"), "127.93.0.1:9090")
+	require.Equal(t, template, w.statefulSet(t, "cascade-asia").Generation, "a change of cells must not restart the cascade")
+}
+
+func putsBackEdits(t *testing.T, w *world) {
+	cm := w.configMap(t, "central-a")
+	right := cm.Data["prometheus.yml"]
+	cm.Data["prometheus.yml"] = "global: {}"
+	require.NoError(t, w.admin.Update(t.Context(), cm))
+	w.reconcile(t, "fleet")
+	require.Equal(t, right, w.configMap(t, "central-a").Data["prometheus.yml"])
+}
+
+func invalidChangesNothing(t *testing.T, w *world) {
+	before := w.versions(t)
+	f := w.federation(t, "fleet")
+	valid := f.DeepCopy()
+	f.Spec.Alerting.DingTalk[0].URL = "https://example.org/hook"
+	f.Spec.IntervalSeconds = ptr.To[int32](7)
+	require.NoError(t, w.admin.Update(t.Context(), f))
+	w.reconcile(t, "fleet")
+	w.requireInvalid(t, "fleet", "spec.alerting.dingTalk[oncall].url")
+	delete(before, "Federation fleet")
+	after := w.versions(t)
+	delete(after, "Federation fleet")
+	require.Equal(t, before, after, "an invalid spec touched what runs")
+
+	f = w.federation(t, "fleet")
+	f.Spec = valid.Spec
+	require.NoError(t, w.admin.Update(t.Context(), f))
+	w.reconcile(t, "fleet")
+	require.True(t, meta.IsStatusConditionTrue(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady))
+	require.Subset(t, w.told(), []string{v1alpha1.ReasonProgressing, v1alpha1.ReasonAvailable, v1alpha1.ReasonInvalid})
+}
+
+func oneInCharge(t *testing.T, w *world) {
+	before := w.versions(t)
+	w.create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "rival"},
+		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "mars"}}},
+	})
+	w.reconcile(t, "rival")
+	w.requireInvalid(t, "rival", `"fleet" is in charge already`)
+	w.reconcile(t, "fleet")
+	after := w.versions(t)
+	delete(after, "Federation rival")
+	require.Equal(t, before, after)
+}
+
+func geographyRemoved(t *testing.T, w *world) {
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: deploy.Namespace, Name: "a-persons-own",
+		Labels: map[string]string{LabelFederation: "fleet", v1alpha1.LabelManagedBy: "pharos"},
+	}}
+	w.create(t, theirs)
+	f := w.federation(t, "fleet")
+	f.Spec.Geographies = f.Spec.Geographies[1:]
+	require.NoError(t, w.admin.Update(t.Context(), f))
+	w.reconcile(t, "fleet")
+	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("cascade-asia"), &appsv1.StatefulSet{})))
+	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("cascade-asia"), &corev1.ConfigMap{})))
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	w.statefulSet(t, "cascade-europe")
+	require.Zero(t, w.federation(t, "fleet").Status.Cells)
+}
+
+func relayGoes(t *testing.T, w *world) {
+	f := w.federation(t, "fleet")
+	f.Spec.Alerting.DingTalk = nil
+	require.NoError(t, w.admin.Update(t.Context(), f))
+	w.reconcile(t, "fleet")
+	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("notify"), &appsv1.Deployment{})))
+	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("notify"), &corev1.Service{})))
+	require.NotContains(t, w.text(t, "alertmanager"), "oncall")
+}
+
+func rightsAreNarrow(t *testing.T, w *world) {
+	f := w.federation(t, "fleet")
+	before := f.DeepCopy()
+	f.Spec.Retention = "1h"
+	require.True(t, apierrors.IsForbidden(w.operator.Patch(t.Context(), f, client.MergeFrom(before))), "the spec could be patched")
+	require.True(t, apierrors.IsForbidden(w.operator.List(t.Context(), &corev1.SecretList{}, client.InNamespace(deploy.Namespace))))
+	require.True(t, apierrors.IsForbidden(w.operator.Get(t.Context(), client.ObjectKey{Namespace: "kube-system", Name: "x"}, &corev1.Secret{})))
+	elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
+	require.True(t, apierrors.IsForbidden(w.operator.Create(t.Context(), elsewhere)))
+}
+
+func TestNewRefuses(t *testing.T) {
+	_, err := New(Options{})
+	require.ErrorContains(t, err, "required")
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	config := testkit.APIServer(t)
+	w := &world{admin: newClient(t, config)}
+	hub, err := deploy.Hub(version.Image)
+	require.NoError(t, err)
+	for _, o := range hub {
+		w.create(t, o)
+	}
+	impersonated := rest.CopyConfig(config)
+	impersonated.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + deploy.Namespace + ":operator",
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	w.operator = newClient(t, impersonated)
+	w.r, err = New(Options{
+		Client: w.operator, Live: w.operator, Recorder: events.NewFakeRecorder(64), Registry: prometheus.NewRegistry(),
+		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
+	})
+	require.NoError(t, err)
+	return w
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	return c
+}
+
+func key(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: deploy.Namespace, Name: name}
+}
+
+func (w *world) create(t *testing.T, o client.Object) {
+	t.Helper()
+	require.NoError(t, w.admin.Create(t.Context(), o), "%T %s", o, o.GetName())
+}
+
+func (w *world) cell(t *testing.T, name, geography string, endpoints ...string) {
+	t.Helper()
+	c := &v1alpha1.Cell{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       v1alpha1.CellSpec{Geography: geography, Region: "r", KubeconfigSecret: name},
+	}
+	w.create(t, c)
+	c.Status.EdgeEndpoints = endpoints
+	require.NoError(t, w.admin.Status().Update(t.Context(), c))
+}
+
+func (w *world) reconcile(t *testing.T, name string) {
+	t.Helper()
+	_, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+	require.NoError(t, err)
+}
+
+func (w *world) federation(t *testing.T, name string) *v1alpha1.Federation {
+	t.Helper()
+	f := &v1alpha1.Federation{}
+	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: name}, f))
+	return f
+}
+
+func (w *world) statefulSet(t *testing.T, name string) *appsv1.StatefulSet {
+	t.Helper()
+	s := &appsv1.StatefulSet{}
+	require.NoError(t, w.admin.Get(t.Context(), key(name), s))
+	return s
+}
+
+func (w *world) deployment(t *testing.T, name string) *appsv1.Deployment {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	require.NoError(t, w.admin.Get(t.Context(), key(name), d))
+	return d
+}
+
+func (w *world) service(t *testing.T, name string) *corev1.Service {
+	t.Helper()
+	s := &corev1.Service{}
+	require.NoError(t, w.admin.Get(t.Context(), key(name), s))
+	return s
+}
+
+func (w *world) configMap(t *testing.T, name string) *corev1.ConfigMap {
+	t.Helper()
+	cm := &corev1.ConfigMap{}
+	require.NoError(t, w.admin.Get(t.Context(), key(name), cm))
+	return cm
+}
+
+// text is every file of a part in one.
+func (w *world) text(t *testing.T, name string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, file := range w.configMap(t, name).Data {
+		b.WriteString(file)
+	}
+	return b.String()
+}
+
+// versions are the resource versions of everything that the operator wrote.
+func (w *world) versions(t *testing.T) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for kind, list := range map[string]client.ObjectList{
+		"StatefulSet": &appsv1.StatefulSetList{}, "Deployment": &appsv1.DeploymentList{}, "ConfigMap": &corev1.ConfigMapList{},
+		"Service": &corev1.ServiceList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{}, "Federation": &v1alpha1.FederationList{},
+	} {
+		require.NoError(t, w.admin.List(t.Context(), list))
+		require.NoError(t, meta.EachListItem(list, func(o runtime.Object) error {
+			object := o.(client.Object)
+			out[kind+" "+object.GetName()] = object.GetResourceVersion()
+			return nil
+		}))
+	}
+	return out
+}
+
+// runPod plays the controllers and the kubelet for one workload.
+func (w *world) runPod(t *testing.T, name, ip string) {
+	t.Helper()
+	var template corev1.PodTemplateSpec
+	if s := (&appsv1.StatefulSet{}); w.admin.Get(t.Context(), key(name), s) == nil {
+		template = s.Spec.Template
+		s.Status.ObservedGeneration = s.Generation
+		require.NoError(t, w.admin.Status().Update(t.Context(), s))
+	} else {
+		d := w.deployment(t, name)
+		template = d.Spec.Template
+		d.Status.ObservedGeneration = d.Generation
+		require.NoError(t, w.admin.Status().Update(t.Context(), d))
+	}
+	// A claim template's volume is the StatefulSet controller's to add.
+	template.Spec.Volumes, template.Spec.Containers[0].VolumeMounts = nil, nil
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: name + "-0", Labels: template.Labels}, Spec: template.Spec}
+	w.create(t, pod)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	require.NoError(t, w.admin.Status().Update(t.Context(), pod))
+}
+
+func (w *world) requireInvalid(t *testing.T, name, text string) {
+	t.Helper()
+	c := meta.FindStatusCondition(w.federation(t, name).Status.Conditions, v1alpha1.ConditionReady)
+	require.NotNil(t, c)
+	require.Equal(t, metav1.ConditionFalse, c.Status)
+	require.Equal(t, v1alpha1.ReasonInvalid, c.Reason)
+	require.Contains(t, c.Message, text)
+}
+
+func (w *world) told() []string {
+	var out []string
+	for {
+		select {
+		case e := <-w.r.recorder.(*events.FakeRecorder).Events:
+			out = append(out, strings.Fields(e)[1])
+		default:
+			return out
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// identified is what every typed apply configuration tells of itself.
+type identified interface {
+	GetKind() *string
+	GetName() *string
+}
+
+// Apply applies every object, the others too when one fails. The error names
+// the objects that failed.
+func Apply(ctx context.Context, c client.Client, objects Objects) error {
+	var failed []error
+	for _, o := range objects {
+		if err := c.Apply(ctx, o, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
+			failed = append(failed, fmt.Errorf("applying %s: %w", identity(o), err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// Prune deletes the objects of the place that are not among those wanted. It
+// looks at the kinds in the list given, and only at objects with all of the
+// place's labels.
+func (p Place) Prune(ctx context.Context, c client.Client, wanted Objects, kinds []client.ObjectList) error {
+	keep := map[string]bool{}
+	for _, o := range wanted {
+		keep[identity(o)] = true
+	}
+	var failed []error
+	for _, list := range kinds {
+		found, err := p.list(ctx, c, list)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		for _, o := range found {
+			kind, err := apiutil.GVKForObject(o, c.Scheme())
+			if err != nil {
+				return fmt.Errorf("naming a part: %w", err)
+			}
+			if name := kind.Kind + " " + o.GetName(); !keep[name] {
+				failed = append(failed, remove(ctx, c, name, o))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// remove deletes the very object that was seen, not one that took its name since.
+func remove(ctx context.Context, c client.Client, name string, o client.Object) error {
+	err := c.Delete(ctx, o, client.Preconditions{UID: ptr.To(o.GetUID())}, client.PropagationPolicy("Background"))
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("deleting %s: %w", name, err)
+	}
+	return nil
+}
+
+func (p Place) list(ctx context.Context, c client.Client, list client.ObjectList) ([]client.Object, error) {
+	labels := maps.Clone(p.Labels)
+	labels[v1alpha1.LabelManagedBy] = "pharos"
+	// An empty copy: lists are shared between calls.
+	list = list.DeepCopyObject().(client.ObjectList)
+	if err := c.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingLabels(labels)); err != nil {
+		return nil, fmt.Errorf("listing the parts (%T): %w", list, err)
+	}
+	var out []client.Object
+	err := meta.EachListItem(list, func(o runtime.Object) error {
+		if object := o.(client.Object); p.owns(object) {
+			out = append(out, object)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// owns guards what a person labelled as if it were ours.
+func (p Place) owns(o client.Object) bool {
+	if p.Owner == nil {
+		return true
+	}
+	owner := metav1.GetControllerOf(o)
+	return owner != nil && owner.UID == ptr.Deref(p.Owner.UID, "")
+}
+
+func identity(o runtime.ApplyConfiguration) string {
+	i := o.(identified)
+	return ptr.Deref(i.GetKind(), "") + " " + ptr.Deref(i.GetName(), "")
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

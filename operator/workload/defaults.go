@@ -1,0 +1,34 @@
+package workload
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/version"
+)
+
+// Images that this release was tested with.
+const (
+	DefaultPrometheusImage   = "quay.io/prometheus/prometheus:v3.16.0"
+	DefaultAlertmanagerImage = "quay.io/prometheus/alertmanager:v0.31.1"
+)
+
+// Images returns the images with the unset ones filled in.
+func Images(i v1alpha1.Images) v1alpha1.Images {
+	return v1alpha1.Images{
+		Prometheus:   cmp.Or(i.Prometheus, DefaultPrometheusImage),
+		Alertmanager: cmp.Or(i.Alertmanager, DefaultAlertmanagerImage),
+		Pharos:       cmp.Or(i.Pharos, version.Image),
+	}
+}
+
+// Interval is the scrape and evaluation interval of every tier.
+func Interval(f *v1alpha1.Federation) time.Duration {
+	return time.Duration(ptr.Deref(f.Spec.IntervalSeconds, 15)) * time.Second
+}
+
+// Retention is how long each tier keeps samples, in Prometheus' notation.
+func Retention(f *v1alpha1.Federation) string { return cmp.Or(f.Spec.Retention, "24h") }

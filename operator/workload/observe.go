@@ -1,0 +1,147 @@
+package workload
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// maxAddresses is how many addresses the API keeps of a part.
+const maxAddresses = 32
+
+// Observation is what runs in a place at one moment.
+type Observation struct {
+	// Parts are the workloads, by name.
+	Parts []v1alpha1.PartStatus
+	// Pods are the addresses, host:port, of the pods of each workload, ready
+	// or not, as long as they have one.
+	Pods map[string][]string
+}
+
+// Waiting names the parts that are not all ready.
+func (o Observation) Waiting() []string {
+	var names []string
+	for _, p := range o.Parts {
+		if p.Ready < p.Desired {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+// set is a StatefulSet or a Deployment.
+type set struct {
+	name     string
+	desired  int32
+	behind   bool
+	selector map[string]string
+	port     int32
+}
+
+// Observe reads the workloads of the place and their pods. A pod counts as
+// ready when its workload's latest change has been taken up and the pod says so.
+func (p Place) Observe(ctx context.Context, c client.Reader) (Observation, error) {
+	sets, err := p.sets(ctx, c)
+	if err != nil {
+		return Observation{}, err
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: "pharos"}); err != nil {
+		return Observation{}, fmt.Errorf("listing pods: %w", err)
+	}
+	o := Observation{Pods: map[string][]string{}}
+	for _, s := range sets {
+		part, addresses := s.observe(pods.Items)
+		o.Parts = append(o.Parts, part)
+		o.Pods[s.name] = addresses
+	}
+	return o, nil
+}
+
+func (p Place) sets(ctx context.Context, c client.Reader) ([]set, error) {
+	labels := maps.Clone(p.Labels)
+	labels[v1alpha1.LabelManagedBy] = "pharos"
+	options := []client.ListOption{client.InNamespace(p.Namespace), client.MatchingLabels(labels)}
+	var stateful appsv1.StatefulSetList
+	if err := c.List(ctx, &stateful, options...); err != nil {
+		return nil, fmt.Errorf("listing StatefulSets: %w", err)
+	}
+	var deployments appsv1.DeploymentList
+	if err := c.List(ctx, &deployments, options...); err != nil {
+		return nil, fmt.Errorf("listing Deployments: %w", err)
+	}
+	var sets []set
+	for _, s := range stateful.Items {
+		sets = append(sets, set{s.Name, ptr.Deref(s.Spec.Replicas, 1), s.Status.ObservedGeneration < s.Generation, s.Spec.Selector.MatchLabels, port(s.Spec.Template)})
+	}
+	for _, d := range deployments.Items {
+		sets = append(sets, set{d.Name, ptr.Deref(d.Spec.Replicas, 1), d.Status.ObservedGeneration < d.Generation, d.Spec.Selector.MatchLabels, port(d.Spec.Template)})
+	}
+	slices.SortFunc(sets, func(a, b set) int { return strings.Compare(a.name, b.name) })
+	return sets, nil
+}
+
+func (s set) observe(pods []corev1.Pod) (v1alpha1.PartStatus, []string) {
+	part := v1alpha1.PartStatus{Name: s.name, Desired: s.desired}
+	var all []string
+	for _, p := range pods {
+		if !matches(s.selector, p.Labels) || !serves(&p) {
+			continue
+		}
+		address := net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(s.port)))
+		all = append(all, address)
+		if !s.behind && ready(&p) {
+			part.Ready++
+			part.Addresses = append(part.Addresses, address)
+		}
+	}
+	slices.Sort(all)
+	slices.Sort(part.Addresses)
+	if len(part.Addresses) > maxAddresses {
+		part.Addresses = part.Addresses[:maxAddresses]
+	}
+	return part, all
+}
+
+// serves leaves out pods that have no address, have ended or are on their way out.
+func serves(p *corev1.Pod) bool {
+	ended := p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	return p.Status.PodIP != "" && p.DeletionTimestamp == nil && !ended
+}
+
+func ready(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func matches(selector, labels map[string]string) bool {
+	for k, v := range selector {
+		if labels[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func port(t corev1.PodTemplateSpec) int32 {
+	for _, c := range t.Spec.Containers {
+		for _, p := range c.Ports {
+			if p.Name == portName {
+				return p.ContainerPort
+			}
+		}
+	}
+	return 0
+}
