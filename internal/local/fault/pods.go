@@ -1,0 +1,88 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/local/layout"
+)
+
+// stopPod stops the Prometheus of a cell or one of the centrals.
+func (i *Injector) stopPod(ctx context.Context, f Fault) error {
+	cluster, labels := f.Cell, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEdge}
+	if f.Kind == CentralDown {
+		cluster = layout.Hub().Name
+		labels = client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentCentral, v1alpha1.LabelReplica: f.Replica}
+	}
+	c, err := i.cluster(cluster)
+	if err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(deploy.Namespace), labels); err != nil {
+		return fmt.Errorf("listing pods of cluster %s: %w", cluster, err)
+	}
+	if len(pods.Items) == 0 {
+		return fmt.Errorf("no pod with labels %v in cluster %s", labels, cluster)
+	}
+	for _, p := range pods.Items {
+		if err := update(ctx, c, &p, func(p *corev1.Pod) { setAnnotation(p, layout.FaultStopped) }); err != nil {
+			return fmt.Errorf("stopping pod %s: %w", p.Name, err)
+		}
+	}
+	return nil
+}
+
+// stoppedPod is a pod that a fault stopped.
+type stoppedPod struct {
+	cluster string
+	pod     corev1.Pod
+	fault   Fault
+}
+
+func (i *Injector) stoppedPods(ctx context.Context) ([]stoppedPod, error) {
+	var found []stoppedPod
+	for _, c := range layout.MetaClusters() {
+		to, err := i.cluster(c.Name)
+		if err != nil {
+			return nil, err
+		}
+		var pods corev1.PodList
+		if err := to.List(ctx, &pods, client.InNamespace(deploy.Namespace)); err != nil {
+			return nil, fmt.Errorf("listing pods of cluster %s: %w", c.Name, err)
+		}
+		for _, p := range pods.Items {
+			if p.Annotations[layout.AnnotationFault] == layout.FaultStopped {
+				found = append(found, stoppedPod{c.Name, p, podFault(c, p)})
+			}
+		}
+	}
+	return found, nil
+}
+
+func podFault(c layout.Cluster, p corev1.Pod) Fault {
+	if c.Role == layout.RoleHub {
+		return Fault{Kind: CentralDown, Replica: p.Labels[v1alpha1.LabelReplica]}
+	}
+	return Fault{Kind: EdgeDown, Cell: c.Name}
+}
+
+func (i *Injector) startPods(ctx context.Context) error {
+	stopped, err := i.stoppedPods(ctx)
+	if err != nil {
+		return err
+	}
+	var all error
+	for _, s := range stopped {
+		if err := update(ctx, i.clients[s.cluster], &s.pod, func(p *corev1.Pod) { removeAnnotation(p) }); err != nil {
+			all = errors.Join(all, fmt.Errorf("starting pod %s: %w", s.pod.Name, err))
+		}
+	}
+	return all
+}
