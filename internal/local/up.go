@@ -21,10 +21,6 @@ const defaultReadyTimeout = 5 * time.Minute
 
 // Options of a start.
 type Options struct {
-	// Instance is 0 to 9.
-	Instance int
-	// StateDir is the state folder; empty means the instance's default.
-	StateDir string
 	// Binaries say where the servers come from.
 	Binaries binaries.Options
 	// Progress receives a line for each step; nil drops them.
@@ -36,16 +32,9 @@ type Options struct {
 // Up starts the fleet and returns when all of it is ready. When it fails or ctx
 // ends, everything that it started is ended, and a state folder that it made is
 // removed unless its logs explain the failure.
-func Up(ctx context.Context, o Options) (*Fleet, error) {
-	fleet, err := Open(o.Instance, o.StateDir)
-	if err != nil {
-		return nil, err
-	}
-	s := &start{layout: fleet.Layout, options: o, fleet: fleet, say: newTeller(o.Progress)}
-	if err := s.run(ctx); err != nil {
-		return nil, explain(err, fleet.Layout)
-	}
-	return fleet, nil
+func (f *Fleet) Up(ctx context.Context, o Options) error {
+	s := &start{layout: f.Layout, options: o, fleet: f, say: newTeller(o.Progress)}
+	return explain(s.run(ctx), f.Layout)
 }
 
 // start is one start of a fleet.

@@ -159,7 +159,7 @@ func (b builder) kubelet(c layout.Cluster) supervisor.Component {
 	)
 	k.AfterFile = b.Layout.PreparedFile(c)
 	k.Ready = supervisor.Probe{
-		URL:      "https://" + address + "/healthz",
+		URL:      "https://" + address + "/readyz",
 		CAFile:   b.pki(c.Name, "ca.crt"),
 		CertFile: b.pki(c.Name, "kubelet-client.crt"),
 		KeyFile:  b.pki(c.Name, "kubelet-client.key"),

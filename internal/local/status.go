@@ -1,0 +1,142 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/local/layout"
+	"github.com/pharos-fleet/pharos/internal/local/proc"
+	"github.com/pharos-fleet/pharos/internal/local/supervisor"
+)
+
+// State is what a fleet is at.
+type State string
+
+// States of a fleet.
+const (
+	// StateNone means that there is no fleet.
+	StateNone State = "None"
+	// StateStarting means that some component is not ready yet.
+	StateStarting State = "Starting"
+	// StateRunning means that every component is ready.
+	StateRunning State = "Running"
+	// StateDegraded means that a component of a fleet that was up is not ready.
+	StateDegraded State = "Degraded"
+	// StateKept means that the fleet was stopped and its data were kept.
+	StateKept State = "Kept"
+	// StateKilled means that the fleet ended without being stopped.
+	StateKilled State = "Killed"
+)
+
+// Report is what can be said of a fleet from outside.
+type Report struct {
+	State    State     `json:"state"`
+	StateDir string    `json:"stateDir"`
+	Instance int       `json:"instance"`
+	Pharos   string    `json:"pharos,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	// Supervisor is its process id; zero when it is not alive.
+	Supervisor int                          `json:"supervisor,omitempty"`
+	Components []supervisor.ComponentStatus `json:"components,omitempty"`
+	// Processes counts the fleet's processes, those in pods included.
+	Processes int `json:"processes"`
+	// ResidentBytes is the sum of their resident memory.
+	ResidentBytes int             `json:"residentBytes"`
+	Clusters      []ClusterReport `json:"clusters,omitempty"`
+	// Parts are what the operator runs, with their addresses.
+	Parts []PartReport `json:"parts,omitempty"`
+	// Tiers says why the tiers are not ready; empty when they are.
+	Tiers string `json:"tiers,omitempty"`
+	// Messages lists what the DingTalk sink accepted.
+	Messages string `json:"messages,omitempty"`
+}
+
+// ClusterReport is where one cluster is.
+type ClusterReport struct {
+	Name       string      `json:"name"`
+	Role       layout.Role `json:"role"`
+	Server     string      `json:"server"`
+	Kubeconfig string      `json:"kubeconfig"`
+}
+
+// PartReport is one workload of Pharos.
+type PartReport struct {
+	Cluster string `json:"cluster"`
+	v1alpha1.PartStatus
+}
+
+// Status looks at the fleet. It fails only when the state folder cannot be
+// read; what does not answer is said in the report.
+func (f *Fleet) Status(ctx context.Context) (Report, error) {
+	l := f.Layout
+	r := Report{State: StateNone, StateDir: l.Dir, Instance: l.Instance}
+	rec, err := readRecord(l)
+	if errors.Is(err, errNoFleet) {
+		return r, nil
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Pharos, r.Since, r.Supervisor = rec.Pharos, rec.StartedAt, supervisorPID(l)
+	status, statusErr := supervisor.ReadStatus(l.StatusFile())
+	r.State = state(rec, status, r.Supervisor != 0, statusErr == nil)
+	if r.Supervisor == 0 {
+		return r, nil
+	}
+	r.Components = status.Components
+	processes, err := proc.Marked(layout.FleetEnv, l.Dir)
+	if err != nil {
+		return r, err
+	}
+	r.Processes = len(processes)
+	for _, p := range processes {
+		r.ResidentBytes += p.ResidentBytes
+	}
+	for _, c := range layout.Clusters() {
+		r.Clusters = append(r.Clusters, ClusterReport{c.Name, c.Role, l.APIServerURL(c), l.Kubeconfig(c)})
+	}
+	r.Messages = f.MessagesURL()
+	f.reportTiers(ctx, &r)
+	return r, nil
+}
+
+func state(rec record, status supervisor.Status, alive, written bool) State {
+	ready, _ := status.Ready()
+	switch {
+	case !alive && written:
+		return StateKilled
+	case !alive:
+		return StateKept
+	case rec.ReadyAt == nil:
+		return StateStarting
+	case !ready:
+		return StateDegraded
+	}
+	return StateRunning
+}
+
+func (f *Fleet) reportTiers(ctx context.Context, r *Report) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	tiers, err := f.Tiers(ctx)
+	if err != nil {
+		r.Tiers = err.Error()
+		return
+	}
+	if ok, why := tiers.Ready(); !ok {
+		r.Tiers = why
+	}
+	for _, p := range tiers.Federation.Status.Parts {
+		r.Parts = append(r.Parts, PartReport{layout.Hub().Name, p})
+	}
+	slices.SortFunc(tiers.Cells, func(a, b v1alpha1.Cell) int { return strings.Compare(a.Name, b.Name) })
+	for _, c := range tiers.Cells {
+		for _, p := range c.Status.Parts {
+			r.Parts = append(r.Parts, PartReport{c.Name, p})
+		}
+	}
+}
