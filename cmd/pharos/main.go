@@ -34,6 +34,11 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
+		newUpCommand(),
+		newStatusCommand(),
+		newDownCommand(),
+		newFaultCommand(),
+		newLocalCommand(),
 		newRemediatorCommand(),
 	)
 	return root

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pharos-fleet/pharos/internal/local/fault"
+)
+
+func newFaultCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "fault", Short: "Break parts of the local fleet, and mend them"}
+	cmd.AddCommand(newFaultListCommand(), newFaultInjectCommand(), newFaultClearCommand())
+	return cmd
+}
+
+func (f *fleetFlags) injector() (*fault.Injector, error) {
+	fleet, err := f.open()
+	if err != nil {
+		return nil, err
+	}
+	configs, err := fleet.Configs()
+	if err != nil {
+		return nil, fmt.Errorf("no fleet runs here: start one with `pharos up`: %w", err)
+	}
+	return fault.New(configs)
+}
+
+func newFaultListCommand() *cobra.Command {
+	var fleet fleetFlags
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "Show the faults there are, and those injected now",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			injector, err := fleet.injector()
+			if err != nil {
+				return err
+			}
+			now, err := injector.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if output.json() {
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"kinds": fault.Kinds(), "injected": now})
+			}
+			return printFaults(cmd.OutOrStdout(), now)
+		},
+	}
+	fleet.register(cmd)
+	output.register(cmd)
+	return cmd
+}
+
+func printFaults(w io.Writer, now []fault.Fault) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "KIND\tARGUMENTS\tWHAT IT DOES")
+	for _, k := range fault.Kinds() {
+		fmt.Fprintf(table, "%s\t%s\t%s\n", k.Kind, k.Arguments, k.Text)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if len(now) == 0 {
+		fmt.Fprintln(w, "\nNothing is broken now.")
+		return nil
+	}
+	fmt.Fprintln(w, "\nBroken now:")
+	for _, f := range now {
+		fmt.Fprintf(w, "  %s\n", f)
+	}
+	return nil
+}
+
+func newFaultInjectCommand() *cobra.Command {
+	var fleet fleetFlags
+	var output outputFlag
+	var f fault.Fault
+	cmd := &cobra.Command{
+		Use:   "inject KIND",
+		Short: "Break something; pharos fault list shows what there is",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			injector, err := fleet.injector()
+			if err != nil {
+				return err
+			}
+			f.Kind = fault.Kind(args[0])
+			injected, err := injector.Inject(cmd.Context(), f)
+			if err != nil {
+				return err
+			}
+			if output.json() {
+				return writeJSON(cmd.OutOrStdout(), injected)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "injected %s\n", injected)
+			return nil
+		},
+	}
+	fleet.register(cmd)
+	output.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.Node, "node", "", "worker node, for node-stop and node-flap")
+	flags.StringVar(&f.Cluster, "cluster", "", "business cluster, for rack-stop")
+	flags.StringVar(&f.Rack, "rack", "", "rack, for rack-stop")
+	flags.StringVar(&f.Cell, "cell", "", "cell, for edge-down")
+	flags.StringVar(&f.Replica, "replica", "", "a or b, for central-down")
+	return cmd
+}
+
+func newFaultClearCommand() *cobra.Command {
+	var fleet fleetFlags
+	var output outputFlag
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "Mend everything that was broken",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			injector, err := fleet.injector()
+			if err != nil {
+				return err
+			}
+			cleared, err := injector.Clear(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if output.json() {
+				return writeJSON(cmd.OutOrStdout(), cleared)
+			}
+			for _, f := range cleared {
+				fmt.Fprintf(cmd.OutOrStdout(), "cleared %s\n", f)
+			}
+			if len(cleared) == 0 {
+				fmt.Fprintln(cmd.OutOrStdout(), "nothing was broken")
+			}
+			return nil
+		},
+	}
+	fleet.register(cmd)
+	output.register(cmd)
+	return cmd
+}
+
+// outputFlag chooses between text for a person and JSON for a script.
+type outputFlag struct{ format string }
+
+func (o *outputFlag) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.format, "output", "o", "text", "text or json")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if o.format != "text" && o.format != "json" {
+			return fmt.Errorf("reading --output %q: use text or json", o.format)
+		}
+		return nil
+	}
+}
+
+func (o *outputFlag) json() bool { return o.format == "json" }
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
