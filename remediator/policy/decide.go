@@ -35,7 +35,7 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r.plan.Unmatched = len(r.ix.unmatched())
 	r.plan.Withdrawals = r.ix.withdrawals()
 	pending := r.progress()
-	r.decideAll()
+	r.decideAll(pending)
 	r.settle(pending)
 	r.report()
 	return r.plan
@@ -118,12 +118,16 @@ func (r *run) policyFor(p place) *api.RemediationPolicy {
 }
 
 // decideAll gives the place of a cluster first to a repair that is written down
-// already, then by order.
-func (r *run) decideAll() {
+// already, then by order. Machines whose repair has begun are not decided.
+func (r *run) decideAll(pending []*api.Remediation) {
+	waiting := map[string]bool{}
+	for _, rem := range pending {
+		waiting[rem.Name] = true
+	}
 	suspects := r.suspects()
 	slices.SortStableFunc(suspects, func(a, b place) int { return cmp.Compare(r.rank(a), r.rank(b)) })
 	for _, p := range suspects {
-		if rem := r.ix.open[p.machine.UID]; rem != nil && phase(rem) != api.RemediationPending {
+		if rem := r.ix.open[p.machine.UID]; rem != nil && !waiting[rem.Name] {
 			continue
 		}
 		if d, ok := r.decide(p); ok {

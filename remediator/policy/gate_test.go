@@ -1,0 +1,132 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+func TestWholeRackIsHeldAndOthersGoOn(t *testing.T) {
+	w := newWorld(2, 4, 5)
+	for i := range 5 {
+		w.fail(fmt.Sprintf("shop-0-%02d", i))
+	}
+	w.fail("shop-1-07")
+	plan := w.decide()
+	require.Equal(t, []string{
+		"shop-0-00 Hold ControlPathSuspected", "shop-0-01 Hold ControlPathSuspected", "shop-0-02 Hold ControlPathSuspected",
+		"shop-0-03 Hold ControlPathSuspected", "shop-0-04 Hold ControlPathSuspected", "shop-1-07 Act Unhealthy",
+	}, verdicts(plan))
+	require.Contains(t, plan.Decisions[0].Message, "5 of 20 Leases of cluster shop-0 are old")
+}
+
+func TestRackOfALargeClusterIsCorrelated(t *testing.T) {
+	w := newWorld(1, 20, 5)
+	w.fail("shop-0-00")
+	w.fail("shop-0-01")
+	w.fail("shop-0-50")
+	plan := w.decide()
+	require.Equal(t, []string{
+		"shop-0-00 Hold CorrelatedFailure", "shop-0-01 Hold CorrelatedFailure", "shop-0-50 Act Unhealthy",
+	}, verdicts(plan))
+	require.Equal(t, "2 of 5 machines of rack rack-0 are unhealthy, allowed are 20 percent", plan.Decisions[0].Message)
+}
+
+// The first node of a dying rack is listed some seconds before the others. Their
+// Leases tell that they are going, too.
+func TestDyingRackIsKnownByItsLeases(t *testing.T) {
+	w := newWorld(1, 20, 5)
+	w.fail("shop-0-00")
+	w.lease("shop-0-01").Renewed = now.Add(-41 * time.Second)
+	require.Equal(t, []string{"shop-0-00 Hold CorrelatedFailure"}, verdicts(w.decide()))
+}
+
+func TestOneCentralIsEnoughToCloseTheGate(t *testing.T) {
+	w := newWorld(1, 20, 5)
+	w.fail("shop-0-00")
+	w.Centrals[1].Unhealthy = append(w.Centrals[1].Unhealthy, policy.NodeSample{Cell: "cell-0", Cluster: "shop-0", Node: "shop-0-50", At: now})
+	require.Equal(t, "shop-0-00 Act Unhealthy", verdicts(w.decide())[0], "elsewhere in the cluster is no matter")
+	w.Centrals[1].Unhealthy[1].Node = "shop-0-01"
+	w.Clusters[0].Nodes = w.Clusters[0].Nodes[:1] // only the suspect was read
+	require.Equal(t, "shop-0-00 Hold CorrelatedFailure", verdicts(w.decide())[0])
+}
+
+func TestWhatIsUnderRepairCountsAsUnhealthy(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"verifying":     func(w *world) { w.open("shop-0-01", api.RemediationVerifying) },
+		"asked for":     func(w *world) { w.machine("shop-0-01").Request = &api.RemediationRequest{ID: "by-hand"} },
+		"being deleted": func(w *world) { w.machine("shop-0-01").Deleting = true },
+		"cordoned":      func(w *world) { w.node("shop-0-01").Unschedulable = true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 20, 5)
+			w.fail("shop-0-00")
+			change(w)
+			plan := w.decide()
+			require.Equal(t, []string{"shop-0-00 Hold CorrelatedFailure"}, verdicts(plan))
+			require.Contains(t, plan.Decisions[0].Message, "2 of 5")
+		})
+	}
+}
+
+// Nothing is rounded: a rack of four with one sick machine is at 25 percent.
+func TestGateDoesNotRound(t *testing.T) {
+	for machines := 1; machines <= 10; machines++ {
+		w := newWorld(1, 1, machines)
+		w.fail("shop-0-00")
+		want := "shop-0-00 Hold CorrelatedFailure"
+		if machines >= 5 {
+			want = "shop-0-00 Act Unhealthy"
+		}
+		require.Equal(t, []string{want}, verdicts(w.decide()), "%d machines", machines)
+	}
+}
+
+// The oracle counts each rack and cluster the long way, in fractions.
+func TestGateAgainstOracle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		racks, perRack := rapid.IntRange(1, 6).Draw(t, "racks"), rapid.IntRange(1, 12).Draw(t, "perRack")
+		percent := rapid.IntRange(1, 50).Draw(t, "percent")
+		w := newWorld(1, racks, perRack)
+		w.policies[0].Spec.MaxUnhealthyPercent = ptr.To(int32(percent))
+		sickNodes := map[string]bool{}
+		for _, m := range w.Cells[0].Machines {
+			if rapid.IntRange(0, 9).Draw(t, m.Name) == 0 {
+				w.fail(m.Name)
+				// Ready=False with a Lease in time keeps the path out of suspicion.
+				w.node(m.Name).Ready, w.lease(m.Name).Renewed = "False", now
+				sickNodes[m.Name] = true
+			}
+		}
+		for _, d := range w.decide().Decisions {
+			held := d.Reason == policy.ReasonCorrelatedFailure
+			inRack := func(m policy.Machine) bool { return m.Rack == d.Machine.Rack }
+			all := func(policy.Machine) bool { return true }
+			want := tooMany(w, sickNodes, inRack, percent) || tooMany(w, sickNodes, all, percent)
+			if held != want {
+				t.Fatalf("%s: held %v, oracle says %v: %s", d.Machine.Name, held, want, d.Message)
+			}
+		}
+	})
+}
+
+func tooMany(w *world, sick map[string]bool, in func(policy.Machine) bool, percent int) bool {
+	var total, bad int64
+	for _, m := range w.Cells[0].Machines {
+		if in(m) {
+			total++
+			if sick[m.Name] {
+				bad++
+			}
+		}
+	}
+	return big.NewRat(bad, total).Cmp(big.NewRat(int64(percent), 100)) > 0
+}

@@ -1,0 +1,228 @@
+package policy_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// anyWorld fails some nodes of a fleet and then spoils some of what is known.
+func anyWorld(t *rapid.T) *world {
+	w := newWorld(rapid.IntRange(1, 3).Draw(t, "cells"), rapid.IntRange(1, 6).Draw(t, "racks"), rapid.IntRange(1, 8).Draw(t, "perRack"))
+	for c := range w.Cells {
+		for _, m := range w.Cells[c].Machines {
+			switch rapid.IntRange(0, 24).Draw(t, m.Name) {
+			case 0:
+				w.fail(m.Name)
+			case 1:
+				w.fail(m.Name)
+				w.open(m.Name, rapid.SampledFrom([]api.RemediationPhase{"", api.RemediationActing, api.RemediationVerifying}).Draw(t, "phase"))
+			case 2:
+				w.fail(m.Name)
+				w.machine(m.Name).Request = &api.RemediationRequest{ID: "by-hand"}
+			}
+		}
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "spoils") {
+		spoilAny(t, w)
+	}
+	return w
+}
+
+func spoilAny(t *rapid.T, w *world) {
+	c := &w.Centrals[rapid.IntRange(0, 1).Draw(t, "central")]
+	cell := rapid.IntRange(0, len(w.Cells)-1).Draw(t, "cell")
+	switch rapid.IntRange(0, 7).Draw(t, "spoil") {
+	case 0:
+		*c = policy.Central{Name: c.Name, Err: "away"}
+	case 1:
+		c.Warnings = append(c.Warnings, "partial")
+	case 2:
+		c.Unhealthy = nil
+	case 3:
+		c.Heartbeats = nil
+	case 4:
+		for i := range c.Unhealthy {
+			c.Unhealthy[i].At = c.Unhealthy[i].At.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second)
+		}
+	case 5:
+		w.Cells[cell].Err = "away"
+	case 6:
+		w.Clusters[cell].Err = "away"
+	case 7:
+		for i := range w.Clusters[cell].Leases {
+			w.Clusters[cell].Leases[i].Renewed = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "lease")) * time.Second)
+		}
+	}
+}
+
+// acted lists what is asked for in a plan, by machine.
+func acted(p policy.Plan) map[string]bool {
+	out := map[string]bool{}
+	for _, d := range acts(p) {
+		out[d.Machine.Name] = true
+	}
+	return out
+}
+
+func TestNeverTwoInACluster(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld(t)
+		busy := map[string]string{}
+		for _, r := range w.Remediations {
+			busy[r.Spec.Target.Cluster] = r.Spec.Target.Machine
+		}
+		plan := w.decide()
+		count := map[string]int{}
+		for _, d := range acts(plan) {
+			count[d.Machine.Cluster]++
+			if count[d.Machine.Cluster] > 1 {
+				t.Fatalf("two repairs at once in %s", d.Machine.Cluster)
+			}
+			if by := busy[d.Machine.Cluster]; by != "" && !d.Recorded {
+				t.Fatalf("repair of %s beside %s", d.Machine.Name, by)
+			}
+		}
+	})
+}
+
+// Whoever acts has every piece of evidence: the conditions are written out here
+// a second time, as plainly as can be.
+func TestNeverWithoutFreshAgreeingEvidence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld(t)
+		for _, d := range acts(w.decide()) {
+			for _, c := range w.Centrals {
+				listed := false
+				for _, s := range c.Unhealthy {
+					listed = listed || s.Node == d.Machine.Node && now.Sub(s.At) <= time.Minute
+				}
+				beating := false
+				for _, h := range c.Heartbeats {
+					beating = beating || h.Cell == d.Cell && now.Sub(h.At) <= time.Minute
+				}
+				if c.Err != "" || len(c.Warnings) > 0 || !listed || !beating {
+					t.Fatalf("acted on %s against %s: %+v", d.Machine.Name, c.Name, c)
+				}
+			}
+			if n := w.node(d.Machine.Node); n.Ready == "True" || now.Sub(w.lease(d.Machine.Node).Renewed) < 40*time.Second {
+				t.Fatalf("acted on a live node %+v", n)
+			}
+		}
+	})
+}
+
+// Evidence taken away never makes a machine be acted on that was not before,
+// save one that comes up to the place of another in its cluster.
+func TestLessEvidenceNeverMeansMoreActs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(2, 5, 5)
+		w.fail("shop-0-03")
+		w.fail("shop-1-11")
+		full := acted(w.decide())
+		for range rapid.IntRange(1, 4).Draw(t, "removals") {
+			removeAny(t, w)
+		}
+		for name := range acted(w.decide()) {
+			if !full[name] {
+				t.Fatalf("acted on %s for want of evidence", name)
+			}
+		}
+	})
+}
+
+func removeAny(t *rapid.T, w *world) {
+	c := &w.Centrals[rapid.IntRange(0, 1).Draw(t, "central")]
+	switch rapid.IntRange(0, 6).Draw(t, "removal") {
+	case 0:
+		c.Unhealthy = dropOne(t, c.Unhealthy)
+	case 1:
+		c.Heartbeats = dropOne(t, c.Heartbeats)
+	case 2:
+		c.ClustersUp = dropOne(t, c.ClustersUp)
+	case 3:
+		w.Clusters = dropOne(t, w.Clusters)
+	case 4:
+		i := rapid.IntRange(0, 1).Draw(t, "cell")
+		w.Cells[i].Machines = dropOne(t, w.Cells[i].Machines)
+	case 5:
+		w.Centrals = dropOne(t, append(w.Centrals, policy.Central{Name: "central-c", Err: "away"}))
+	case 6:
+		w.policies = nil
+	}
+}
+
+func dropOne[T any](t *rapid.T, s []T) []T {
+	if len(s) == 0 {
+		return s
+	}
+	i := rapid.IntRange(0, len(s)-1).Draw(t, "drop")
+	return append(append([]T{}, s[:i]...), s[i+1:]...)
+}
+
+func TestNothingActsOnNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld(t)
+		switch rapid.IntRange(0, 3).Draw(t, "empty") {
+		case 0:
+			w.Cells = nil
+		case 1:
+			w.Centrals = nil
+		case 2:
+			w.Clusters = nil
+		case 3:
+			w.policies = nil
+		}
+		if plan := w.decide(); len(acts(plan)) > 0 {
+			t.Fatalf("acted on %v", acted(plan))
+		}
+	})
+}
+
+func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld(t)
+		before := w.decide()
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		shuffle(r, w.Cells)
+		shuffle(r, w.Centrals)
+		shuffle(r, w.Clusters)
+		shuffle(r, w.Remediations)
+		for i := range w.Cells {
+			shuffle(r, w.Cells[i].Machines)
+		}
+		for i := range w.Centrals {
+			shuffle(r, w.Centrals[i].Unhealthy)
+		}
+		if diff := cmp.Diff(before, w.decide(), cmpopts.IgnoreUnexported(policy.Decision{})); diff != "" {
+			t.Fatalf("the plan depends on order: %s", diff)
+		}
+	})
+}
+
+func shuffle[T any](r *rand.Rand, s []T) {
+	r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
+}
+
+func BenchmarkDecide(b *testing.B) {
+	for _, machines := range []int{100, 1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
+			w := newWorld(machines/100, 20, 5)
+			for c := range machines / 100 {
+				w.fail(fmt.Sprintf("shop-%d-03", c))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				w.decide()
+			}
+		})
+	}
+}
