@@ -35,8 +35,8 @@ var manifests embed.FS
 func CRDs() ([]*unstructured.Unstructured, error) { return decode("crds") }
 
 // Hub returns the objects of the hub in the order in which to apply them, with
-// the operator, and what it runs, from the Pharos image given. It fails when
-// image is empty.
+// the operator from the Pharos image given; what it runs, the Federation says.
+// It fails when image is empty.
 func Hub(image string) ([]*unstructured.Unstructured, error) {
 	objects, err := decode("hub")
 	if err != nil {
@@ -113,8 +113,7 @@ func decodeFile(name string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// setImage gives every container of a Deployment the image, and its
-// environment variable PHAROS_IMAGE, which says what the operator runs.
+// setImage gives every container of a Deployment the image.
 func setImage(deployment *unstructured.Unstructured, image string) error {
 	if image == "" {
 		return errors.New("no image given")
@@ -128,15 +127,7 @@ func setImage(deployment *unstructured.Unstructured, image string) error {
 		return errors.New("it has no containers")
 	}
 	for _, c := range containers {
-		container := c.(map[string]any)
-		container["image"] = image
-		env, _, _ := unstructured.NestedSlice(container, "env")
-		for _, e := range env {
-			if v := e.(map[string]any); v["name"] == "PHAROS_IMAGE" {
-				v["value"] = image
-			}
-		}
-		container["env"] = env
+		c.(map[string]any)["image"] = image
 	}
 	return unstructured.SetNestedSlice(deployment.Object, containers, template...)
 }

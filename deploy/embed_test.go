@@ -1,16 +1,17 @@
 package deploy_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/version"
 )
 
 func TestHubRunsTheGivenImage(t *testing.T) {
@@ -21,8 +22,14 @@ func TestHubRunsTheGivenImage(t *testing.T) {
 	into(t, find(t, objects, "Deployment", "operator"), &d)
 	c := d.Spec.Template.Spec.Containers[0]
 	require.Equal(t, "example.org/pharos:v9", c.Image)
-	require.Contains(t, c.Env, corev1.EnvVar{Name: "PHAROS_IMAGE", Value: "example.org/pharos:v9"})
-	require.Len(t, c.Env, 3)
+	require.Len(t, d.Spec.Template.Spec.Containers, 1)
+}
+
+// The manifest as it lies there runs the release that it belongs to.
+func TestHubManifestRunsThisRelease(t *testing.T) {
+	data, err := os.ReadFile("hub/30-operator.yaml")
+	require.NoError(t, err)
+	require.Contains(t, string(data), "image: "+version.Image+"\n")
 }
 
 func TestHubWithoutImageIsRefused(t *testing.T) {

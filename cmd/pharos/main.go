@@ -40,6 +40,8 @@ func newRootCommand() *cobra.Command {
 		newFaultCommand(),
 		newLocalCommand(),
 		newRemediatorCommand(),
+		newOperatorCommand(),
+		newMachineOperatorCommand(),
 	)
 	return root
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,9 +20,12 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -71,15 +75,23 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	every := handler.EnqueueRequestsFromMapFunc(r.every)
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("federation").
-		For(&v1alpha1.Federation{}).
+		For(&v1alpha1.Federation{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
 		Owns(&corev1.ConfigMap{}).
-		Watches(&v1alpha1.Cell{}, every).
+		Watches(&v1alpha1.Cell{}, every, builder.WithPredicates(predicate.Funcs{UpdateFunc: cellMatters})).
 		Watches(&corev1.Pod{}, every).
 		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
 		Complete(r)
+}
+
+// cellMatters leaves out what a cell reports of itself, but for where its edge is.
+func cellMatters(e event.UpdateEvent) bool {
+	before, isCell := e.ObjectOld.(*v1alpha1.Cell)
+	now, stillCell := e.ObjectNew.(*v1alpha1.Cell)
+	return !isCell || !stillCell || before.Generation != now.Generation ||
+		!slices.Equal(before.Status.EdgeEndpoints, now.Status.EdgeEndpoints)
 }
 
 // every asks for all Federations: a cell or a pod does not say whose it is.
@@ -113,7 +125,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing federations and cells: %w", err)
 	}
 	feeding := feeding(f, cells.Items)
-	followed := check(f, inCharge(all.Items))
+	followed := check(f, workload.InCharge(all.Items))
 	if followed == nil {
 		followed = r.follow(ctx, f, feeding)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/operator/workload"
@@ -119,25 +118,11 @@ func relay(parts parts, f *v1alpha1.Federation, r rendered) workload.Program {
 }
 
 func remediator(parts parts, at addresses) workload.Program {
-	var args []string
+	args := []string{"--namespace=$(POD_NAMESPACE)"}
 	for _, replica := range replicas() {
-		args = append(args, "--central=http://"+at.centrals[replica])
+		args = append(args, "--central="+replica+"=http://"+at.centrals[replica])
 	}
 	return workload.Program{Part: parts.remediator(), Args: args}
-}
-
-// inCharge is the one Federation that is followed: the oldest, because the
-// names of the parts leave room for one.
-func inCharge(all []v1alpha1.Federation) *v1alpha1.Federation {
-	if len(all) == 0 {
-		return nil
-	}
-	return ptr.To(slices.MinFunc(all, func(a, b v1alpha1.Federation) int {
-		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Name, b.Name)
-	}))
 }
 
 // feeding are the cells that belong to the Federation: those of its

@@ -48,8 +48,7 @@ func (p Place) Prune(ctx context.Context, c client.Client, wanted Objects, kinds
 	for _, list := range kinds {
 		found, err := p.list(ctx, c, list)
 		if err != nil {
-			failed = append(failed, err)
-			continue
+			return err // the next would most likely wait in vain, too
 		}
 		for _, o := range found {
 			kind, err := apiutil.GVKForObject(o, c.Scheme())

@@ -2,6 +2,8 @@ package workload
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -32,3 +34,17 @@ func Interval(f *v1alpha1.Federation) time.Duration {
 
 // Retention is how long each tier keeps samples, in Prometheus' notation.
 func Retention(f *v1alpha1.Federation) string { return cmp.Or(f.Spec.Retention, "24h") }
+
+// InCharge is the one Federation that is followed: the oldest, because the
+// names of the parts leave room for one.
+func InCharge(all []v1alpha1.Federation) *v1alpha1.Federation {
+	if len(all) == 0 {
+		return nil
+	}
+	return ptr.To(slices.MinFunc(all, func(a, b v1alpha1.Federation) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	}))
+}

@@ -1,0 +1,268 @@
+// Package cell runs in each meta cluster what its Cell describes: the edge
+// Prometheus, the edge agent and the node operator. It reaches the cell through
+// the kubeconfig that the Cell names. What runs in the hub is package
+// federation's.
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/operator/workload"
+)
+
+const (
+	// Finalizer keeps a Cell until its parts in the cell are gone.
+	Finalizer = "pharos.dev/cell-parts"
+	// AnnotationAbandon, with the value "true" on a Cell that is being deleted,
+	// lets it go without its parts being taken away: its cluster is lost.
+	AnnotationAbandon = "pharos.dev/abandon"
+
+	// reconcileTimeout bounds one reconciliation, all its calls included.
+	reconcileTimeout = time.Minute
+	// Nothing in the hub tells of a change in a cell, so that it is looked at
+	// again: soon while parts start, seldom once they run.
+	pollStarting = 2 * time.Second
+	pollRunning  = 15 * time.Second
+	pollJitter   = 0.2
+	retryMin     = time.Second
+	retryMax     = time.Minute
+	// workers bounds how many cells are worked on at once. A cell that does not
+	// answer holds one for a single call's deadline.
+	workers = 32
+)
+
+// Options of a Reconciler. All are required.
+type Options struct {
+	// Client writes in the hub; its reads may come from a cache.
+	Client client.Client
+	// Live reads from the hub's API server itself.
+	Live client.Reader
+	// Recorder keeps the events of changes.
+	Recorder events.EventRecorder
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
+	// Log takes one line for each change.
+	Log *slog.Logger
+	// Namespace of the parts, and of the kubeconfig Secrets in the hub.
+	Namespace string
+}
+
+// Reconciler keeps each cell as its Cell says.
+type Reconciler struct {
+	client    client.Client
+	recorder  events.EventRecorder
+	metrics   *metrics
+	log       *slog.Logger
+	namespace string
+	cells     *connections
+}
+
+// New validates the options.
+func New(o Options) (*Reconciler, error) {
+	if o.Client == nil || o.Live == nil || o.Recorder == nil || o.Registry == nil || o.Log == nil || o.Namespace == "" {
+		return nil, errors.New("cell controller: every option is required")
+	}
+	return &Reconciler{o.Client, o.Recorder, newMetrics(o.Registry), o.Log, o.Namespace, newConnections(o.Live, o.Namespace)}, nil
+}
+
+// SetupWithManager lets the manager call the Reconciler for every change of a
+// Cell, and for all Cells when a Federation changes.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("cell").
+		// Our own reports must not wake us: that would undo the backoff.
+		For(&v1alpha1.Cell{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Watches(&v1alpha1.Federation{}, handler.EnqueueRequestsFromMapFunc(r.every)).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: workers,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax),
+			SkipNameValidation:      ptr.To(true),
+		}).
+		Complete(r)
+}
+
+func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Request {
+	var all v1alpha1.CellList
+	if err := r.client.List(ctx, &all); err != nil {
+		r.log.ErrorContext(ctx, "listing cells", slog.Any("error", err))
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range all.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+	}
+	return requests
+}
+
+// Reconcile brings one cell and its Cell's status up to date.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
+	defer cancel()
+	c := &v1alpha1.Cell{}
+	if err := r.client.Get(ctx, req.NamespacedName, c); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !c.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, r.leave(ctx, c)
+	}
+	// The finalizer comes before the first part.
+	before := c.DeepCopy()
+	if controllerutil.AddFinalizer(c, Finalizer) {
+		if err := r.client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return ctrl.Result{}, fmt.Errorf("adding the finalizer: %w", err)
+		}
+	}
+	var federations v1alpha1.FederationList
+	if err := r.client.List(ctx, &federations); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing federations: %w", err)
+	}
+	seen, followed := r.follow(ctx, c, workload.InCharge(federations.Items))
+	followed = explain(followed)
+	if err := r.report(ctx, c, seen, followed); err != nil {
+		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
+	}
+	return r.next(seen, followed)
+}
+
+// next says when to look again. An unreachable cell is tried ever more seldom;
+// an invalid one at the running pace, for its Secret may come to be.
+func (r *Reconciler) next(seen *workload.Observation, followed error) (ctrl.Result, error) {
+	problem := (*workload.Problem)(nil)
+	switch {
+	case errors.As(followed, &problem) && problem.Reason == v1alpha1.ReasonInvalid:
+		return ctrl.Result{RequeueAfter: wait.Jitter(pollRunning, pollJitter)}, nil
+	case followed != nil:
+		return ctrl.Result{}, followed
+	case len(seen.Waiting()) > 0:
+		return ctrl.Result{RequeueAfter: pollStarting}, nil
+	}
+	return ctrl.Result{RequeueAfter: wait.Jitter(pollRunning, pollJitter)}, nil
+}
+
+// follow makes the cell as the Cell says, and looks at what runs there. What
+// cannot be rendered changes nothing that runs. The observation is nil when
+// nothing could be seen.
+func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation) (*workload.Observation, error) {
+	if err := check(c, f); err != nil {
+		return nil, err
+	}
+	remote, err := r.cells.to(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	p := place(c, r.namespace)
+	if err := r.apply(ctx, remote, p, c, f); err != nil {
+		return nil, err
+	}
+	seen, err := p.Observe(ctx, remote)
+	if err != nil {
+		return nil, err
+	}
+	return &seen, nil
+}
+
+func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, c *v1alpha1.Cell, f *v1alpha1.Federation) error {
+	parts := parts{workload.Images(f.Spec.Images)}
+	wanted := services(p, parts)
+	if err := workload.Apply(ctx, remote, wanted); err != nil {
+		return err
+	}
+	agent, err := p.Address(ctx, remote, parts.agent(), c.Spec.Network.ServiceAddressing)
+	if err != nil {
+		return err
+	}
+	files, err := render(c, f, r.namespace, agent)
+	if err != nil {
+		return workload.Invalid(err)
+	}
+	objects := workloads(p, parts, c, f, files)
+	if err := workload.Apply(ctx, remote, objects); err != nil {
+		return err
+	}
+	return p.Prune(ctx, remote, append(wanted, objects...), kinds())
+}
+
+// leave takes the parts away from a cell whose Cell is being deleted, and lets
+// the Cell go. An unreachable cell keeps its Cell, unless told to abandon it.
+func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
+	if !controllerutil.ContainsFinalizer(c, Finalizer) {
+		r.cells.forget(c.Name)
+		return nil
+	}
+	if c.Annotations[AnnotationAbandon] != "true" {
+		if err := explain(r.clear(ctx, c)); err != nil {
+			hint := fmt.Errorf("taking the parts away: %w; annotate the Cell with %s=true to let it go without", err, AnnotationAbandon)
+			return errors.Join(hint, r.report(ctx, c, nil, hint))
+		}
+	}
+	before := c.DeepCopy()
+	controllerutil.RemoveFinalizer(c, Finalizer)
+	if err := r.client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
+	}
+	r.cells.forget(c.Name)
+	return nil
+}
+
+func (r *Reconciler) clear(ctx context.Context, c *v1alpha1.Cell) error {
+	remote, err := r.cells.to(ctx, c)
+	if err != nil {
+		return err
+	}
+	return place(c, r.namespace).Prune(ctx, remote, nil, kinds())
+}
+
+// kinds are those of every object that a Cell can have.
+func kinds() []client.ObjectList {
+	return []client.ObjectList{&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}}
+}
+
+// report writes what was seen, if it differs from what was told before. What
+// could not be seen stays as it was last known; the condition says so.
+func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, seen *workload.Observation, followed error) error {
+	before := c.DeepCopy()
+	var waiting, pods []string
+	if seen != nil {
+		waiting, pods = seen.Waiting(), seen.Pods["edge"]
+		c.Status.Parts = seen.Parts
+	}
+	c.Status.EdgeEndpoints = endpoints(c, pods)
+	now := workload.Ready(c.Generation, followed, waiting)
+	c.Status.ObservedGeneration = c.Generation
+	meta.SetStatusCondition(&c.Status.Conditions, now)
+	r.metrics.reports.WithLabelValues(now.Reason).Inc()
+	if equality.Semantic.DeepEqual(before.Status, c.Status) {
+		return nil
+	}
+	if err := r.client.Status().Patch(ctx, c, client.MergeFrom(before)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if tell(r.recorder, c, meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady), now) {
+		r.log.InfoContext(ctx, "cell reported", slog.String("Cell", c.Name),
+			slog.String("reason", now.Reason), slog.String("message", now.Message))
+	}
+	return nil
+}
