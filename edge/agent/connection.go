@@ -21,6 +21,10 @@ import (
 	"github.com/pharos-fleet/pharos/internal/kube"
 )
 
+// errHangs says that the API server answers and our watch does not. To wait
+// for the watch would be to wait for its own back-off, or for ever.
+var errHangs = errors.New("the watch of nodes hangs: nodes have changed and it did not say so")
+
 // connection is one way into a business cluster: credentials, a transport of
 // its own, and a watch of Nodes. It lasts until the credentials change or the
 // cluster has not answered for a while.
@@ -123,7 +127,7 @@ func (c *connection) awaitMove(ctx context.Context, position string) error {
 	for c.nodes.LastSyncResourceVersion() == position {
 		select {
 		case <-ctx.Done():
-			return errors.New("the watch of nodes hangs: nodes have changed and it did not say so")
+			return errHangs
 		case <-tick.C:
 		}
 	}

@@ -119,7 +119,8 @@ func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 	return m.keep(ctx, conn, sha256.Sum256(kubeconfig), onGood)
 }
 
-// keep probes a connection until it is dead for too long or its kubeconfig is another.
+// keep probes a connection until its watch hangs, it is dead for too long, or
+// its kubeconfig is another.
 func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]byte, onGood func()) error {
 	began, good := m.now(), false
 	nextSecret := began.Add(secretInterval)
@@ -135,7 +136,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 			good, began = true, m.now()
 			m.good(began)
 			onGood()
-		} else if m.errors.Add(1); m.now().Sub(began) > nodesFor {
+		} else if m.errors.Add(1); errors.Is(err, errHangs) || m.now().Sub(began) > nodesFor {
 			return err
 		}
 		if m.now().After(nextSecret) {

@@ -60,9 +60,9 @@ func (t *textWriter) nodeConditions(cluster string, n *corev1.Node) {
 func (t *textWriter) nodeLabels(cluster string, n *corev1.Node) {
 	labels := make([]string, 0, 2*(2+len(exportedLabels)))
 	labels = append(labels, "cluster", cluster, "node", n.Name)
-	for _, key := range exportedLabels {
+	for i, key := range exportedLabels {
 		if value, ok := n.Labels[key]; ok {
-			labels = append(labels, labelName(key), value)
+			labels = append(labels, t.labelNames[i], value)
 		}
 	}
 	t.sample(1, labels...)

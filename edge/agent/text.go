@@ -17,10 +17,16 @@ type textWriter struct {
 	buf  []byte
 	name string
 	err  error
+
+	labelNames []string // of exportedLabels, computed once
 }
 
 func newTextWriter(w io.Writer) *textWriter {
-	return &textWriter{w: w, buf: make([]byte, 0, flushAt+4<<10)}
+	t := &textWriter{w: w, buf: make([]byte, 0, flushAt+4<<10)}
+	for _, key := range exportedLabels {
+		t.labelNames = append(t.labelNames, labelName(key))
+	}
+	return t
 }
 
 // family begins the samples of one metric.

@@ -1,0 +1,448 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/transport"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+// site is a cell with an agent at work.
+type site struct {
+	t    *testing.T
+	cell client.Client
+	url  string
+	log  *syncBuffer
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) count(s string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return strings.Count(b.buf.String(), s)
+}
+
+func startAgent(t *testing.T, config *rest.Config) *site {
+	t.Helper()
+	s := &site{t: t, log: &syncBuffer{}}
+	a, err := New(Options{Cell: config, Listen: loopback + ":0", Advertise: "agent.example:9096", Log: slog.New(slog.NewTextHandler(s.log, nil))})
+	require.NoError(t, err)
+	s.url = "http://" + a.server.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+		if t.Failed() {
+			t.Log(s.log.buf.String())
+		}
+	})
+	return s
+}
+
+func newSite(t *testing.T) *site {
+	config := testkit.APIServer(t)
+	s := startAgent(t, config)
+	var err error
+	s.cell, err = client.New(config, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	for _, name := range []string{"fleet", "other"} {
+		s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	return s
+}
+
+func (s *site) create(o client.Object) {
+	s.t.Helper()
+	o.SetCreationTimestamp(metav1.Time{})
+	require.NoError(s.t, s.cell.Create(s.t.Context(), o))
+}
+
+// observe puts a kubeconfig where the agent looks for it.
+func (s *site) observe(cluster string, kubeconfig []byte) {
+	s.t.Helper()
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: cluster + "-observer"},
+		Data:       map[string][]byte{"kubeconfig": kubeconfig},
+	}
+	err := s.cell.Update(s.t.Context(), secret)
+	if client.IgnoreNotFound(err) == nil && err != nil {
+		err = s.cell.Create(s.t.Context(), secret)
+	}
+	require.NoError(s.t, err)
+}
+
+func (s *site) get(path string, header http.Header) (*http.Response, string) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
+	require.NoError(s.t, err)
+	req.Header = header
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(s.t, err)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	return resp, string(body)
+}
+
+// series returns the samples of the state that begin with a prefix.
+func (s *site) series(prefix string) []string {
+	s.t.Helper()
+	_, body := s.get("/state/metrics", nil)
+	var out []string
+	for _, line := range samplesOf(body) {
+		if strings.HasPrefix(line, prefix) {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func (s *site) has(line string) func() bool {
+	return func() bool { return len(s.series(line)) > 0 }
+}
+
+func (s *site) within(limit time.Duration, what string, condition func() bool) {
+	s.t.Helper()
+	begin := time.Now()
+	require.True(s.t, waitFor(limit, condition), "within %s: %s", limit, what)
+	s.t.Logf("%s: after %s", what, time.Since(begin).Round(100*time.Millisecond))
+}
+
+// TestAgent follows one cell with a business cluster through its life.
+func TestAgent(t *testing.T) {
+	// client-go keeps no handle for the goroutines of its shared transports.
+	before := goleak.IgnoreCurrent()
+	t.Run("life", func(t *testing.T) {
+		s, shop := newSite(t), startBusiness(t)
+		shop.createNode("n1")
+		shop.setReady("n1", corev1.ConditionTrue)
+		for _, step := range []struct {
+			name string
+			run  func(*testing.T, *site, *businessServer)
+		}{
+			{"no kubeconfig, then a bad one, then a good one", connects},
+			{"machines", exportsMachines},
+			{"nodes are followed", followsNodes},
+			{"discovery", discovers},
+			{"proxy", proxies},
+			{"one name in two namespaces", refusesTheSecond},
+			{"rotated kubeconfig", rotates},
+			{"frozen API server", noticesAFreeze},
+			{"dead API server", noticesADeath},
+			{"kubeconfig taken away", obeysRemoval},
+			{"Cluster deleted", forgets},
+		} {
+			if !t.Run(step.name, func(t *testing.T) {
+				was, wasShop := s.t, shop.t
+				s.t, shop.t = t, t
+				defer func() { s.t, shop.t = was, wasShop }()
+				step.run(t, s, shop)
+			}) {
+				return
+			}
+		}
+	})
+	http.DefaultClient.CloseIdleConnections()
+	goleak.VerifyNone(t, before)
+}
+
+func connects(t *testing.T, s *site, shop *businessServer) {
+	s.within(5*time.Second, "ready", func() bool { r, _ := s.get("/readyz", nil); return r.StatusCode == http.StatusOK })
+	s.create(clusterNamed("fleet", "shop"))
+	s.within(5*time.Second, "known", s.has(`pharos_cluster_up{cluster="shop"} 0`))
+	s.within(5*time.Second, "told", func() bool { return s.log.count("Secret fleet/shop-observer does not exist") == 1 })
+	s.observe("shop", []byte("nonsense: ["))
+	time.Sleep(4 * time.Second) // some attempts with the bad one
+	require.Equal(t, 1, s.log.count("level=ERROR"), "one trouble is told once")
+	require.Empty(t, s.series("kube_node"))
+
+	s.observe("shop", kubeconfig(shop.url, "first-token"))
+	s.within(20*time.Second, "up", s.has(`pharos_cluster_up{cluster="shop"} 1`))
+	require.Equal(t, []string{`pharos_cluster_info{cluster="shop",size="Small",version="v1.37.2",profile="standard"} 1`}, s.series("pharos_cluster_info"))
+	require.Equal(t, []string{`kube_node_labels{cluster="shop",node="n1",label_topology_kubernetes_io_zone="zone-a",label_topology_pharos_dev_rack="rack-1",label_pharos_dev_pool="workers"} 1`}, s.series("kube_node_labels"))
+	require.Len(t, s.series("kube_node_info"), 1)
+	require.Contains(t, s.series("kube_node_status_condition"), `kube_node_status_condition{cluster="shop",node="n1",condition="Ready",status="true"} 1`)
+}
+
+func exportsMachines(t *testing.T, s *site, _ *businessServer) {
+	spare := machineNamed("shop", "m2", "")
+	spare.Spec.State = v1alpha1.MachineStandby
+	s.create(machineNamed("shop", "m1", "n1"))
+	s.create(spare)
+	s.within(5*time.Second, "machines", func() bool { return len(s.series("pharos_machine_info")) == 2 })
+	require.Empty(t, cmp.Diff([]string{
+		`pharos_machine_info{cluster="shop",machine="m1",node="n1",pool="workers",zone="zone-a",rack="rack-1"} 1`,
+		`pharos_machine_info{cluster="shop",machine="m2",node="",pool="workers",zone="zone-a",rack="rack-1"} 1`,
+	}, s.series("pharos_machine_info")))
+	require.Contains(t, s.series("pharos_machine_state"), `pharos_machine_state{cluster="shop",machine="m2",state="Standby"} 1`)
+}
+
+func followsNodes(_ *testing.T, s *site, shop *businessServer) {
+	shop.setReady("n1", corev1.ConditionUnknown)
+	s.within(2*time.Second, "unknown", s.has(`kube_node_status_condition{cluster="shop",node="n1",condition="Ready",status="unknown"} 1`))
+	shop.createNode("n2")
+	s.within(2*time.Second, "a new node", s.has(`kube_node_info{cluster="shop",node="n2"`))
+	require.NoError(s.t, shop.admin.CoreV1().Nodes().Delete(s.t.Context(), "n2", metav1.DeleteOptions{}))
+	s.within(2*time.Second, "a node that is gone", func() bool { return len(s.series("kube_node_info")) == 1 })
+	shop.setReady("n1", corev1.ConditionTrue)
+}
+
+func discovers(t *testing.T, s *site, _ *businessServer) {
+	resp, body := s.get("/sd/business", nil)
+	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+	var got []target
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Empty(t, cmp.Diff([]target{{
+		Targets: []string{"agent.example:9096"},
+		Labels: map[string]string{
+			"__metrics_path__": "/proxy/fleet/shop/apiserver/metrics", "cluster": "shop", "component": "kube-apiserver",
+		},
+	}}, got))
+}
+
+func proxies(t *testing.T, s *site, _ *businessServer) {
+	const path = "/proxy/fleet/shop/apiserver/metrics"
+	resp, body := s.get(path, nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.Contains(t, body, "apiserver_request_total")
+
+	proto := expfmt.NewFormat(expfmt.TypeProtoDelim)
+	resp, body = s.get(path, http.Header{"Accept": {string(proto)}})
+	require.Equal(t, proto.FormatType(), expfmt.ResponseFormat(resp.Header).FormatType())
+	require.NotEmpty(t, body)
+
+	resp, body = s.get(path, http.Header{"Accept-Encoding": {"gzip"}})
+	require.Equal(t, "gzip", resp.Header.Get("Content-Encoding"))
+	require.True(t, strings.HasPrefix(body, "\x1f\x8b"))
+
+	resp, _ = s.get("/proxy/fleet/unheard-of/apiserver/metrics", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	for _, other := range []string{"/proxy/fleet/shop/apiserver/api/v1/nodes", "/proxy/fleet/shop/apiserver/metrics/../api"} {
+		resp, _ = s.get(other, nil)
+		require.Equal(t, http.StatusNotFound, resp.StatusCode, other)
+	}
+	post, err := http.Post(s.url+path, "text/plain", nil)
+	require.NoError(t, err)
+	require.NoError(t, post.Body.Close())
+	require.Equal(t, http.StatusMethodNotAllowed, post.StatusCode)
+}
+
+func refusesTheSecond(t *testing.T, s *site, _ *businessServer) {
+	time.Sleep(time.Second) // ages are known to the second
+	second := clusterNamed("other", "shop")
+	s.create(second)
+	s.create(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "m1"}, Spec: v1alpha1.MachineSpec{ClusterName: "shop", NodeName: "n1"}})
+	s.within(5*time.Second, "refused", func() bool { return s.log.count("Cluster refused") == 1 })
+	require.Len(t, s.series("pharos_cluster_info"), 1)
+	require.Len(t, s.series("pharos_machine_info"), 2)
+	resp, _ := s.get("/proxy/other/shop/apiserver/metrics", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	_, body := s.get("/metrics", nil)
+	require.Contains(t, body, `pharos_edge_agent_clusters{state="refused"} 1`)
+	require.Contains(t, body, `pharos_edge_agent_clusters{state="up"} 1`)
+	require.Contains(t, body, `pharos_edge_agent_last_sync_age_seconds{cluster="shop"}`)
+	require.NoError(t, s.cell.Delete(t.Context(), second))
+	s.within(5*time.Second, "forgiven", func() bool {
+		_, body := s.get("/metrics", nil)
+		return strings.Contains(body, `pharos_edge_agent_clusters{state="refused"} 0`)
+	})
+}
+
+func rotates(t *testing.T, s *site, shop *businessServer) {
+	s.observe("shop", kubeconfig(shop.url, "second-token"))
+	s.within(15*time.Second, "reconnecting", func() bool { return s.log.count("reconnecting") == 1 })
+	require.NoError(t, shop.admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "observer-first", metav1.DeleteOptions{}))
+	s.within(5*time.Second, "up", s.has(`pharos_cluster_up{cluster="shop"} 1`))
+	shop.createNode("n3")
+	s.within(2*time.Second, "watched with the second token", s.has(`kube_node_info{cluster="shop",node="n3"`))
+}
+
+func noticesAFreeze(t *testing.T, s *site, shop *businessServer) {
+	shop.signal(syscall.SIGSTOP)
+	s.within(15*time.Second, "not up", s.has(`pharos_cluster_up{cluster="shop"} 0`))
+	require.NotEmpty(t, s.series("kube_node_info"), "nodes stay for a while")
+	resp, body := s.get("/proxy/fleet/shop/apiserver/metrics", http.Header{scrapeTimeoutHeader: {"1"}})
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	require.Contains(t, body, "scraping the API server")
+	require.NotContains(t, body, shop.url)
+	s.within(25*time.Second, "nodes are absent", func() bool { return len(s.series("kube_node_info")) == 0 })
+	require.NotEmpty(t, s.series("pharos_machine_info"))
+	_, body = s.get("/sd/business", nil)
+	require.Contains(t, body, `"cluster":"shop"`, "an API server that is down is still a target")
+	shop.signal(syscall.SIGCONT)
+	s.within(60*time.Second, "up again", s.has(`pharos_cluster_up{cluster="shop"} 1`))
+	require.Len(t, s.series("kube_node_info"), 2)
+}
+
+func noticesADeath(t *testing.T, s *site, shop *businessServer) {
+	shop.kill()
+	s.within(15*time.Second, "not up", s.has(`pharos_cluster_up{cluster="shop"} 0`))
+	shop.start()
+	shop.createNode("n4")
+	s.within(60*time.Second, "up again", s.has(`pharos_cluster_up{cluster="shop"} 1`))
+	s.within(5*time.Second, "all nodes", func() bool { return len(s.series("kube_node_info")) == 3 })
+	require.LessOrEqual(t, s.log.count("level=ERROR"), 4)
+}
+
+func obeysRemoval(t *testing.T, s *site, _ *businessServer) {
+	require.NoError(t, s.cell.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop-observer"}}))
+	s.within(15*time.Second, "not up", s.has(`pharos_cluster_up{cluster="shop"} 0`))
+	require.Empty(t, s.series("kube_node"))
+	s.within(5*time.Second, "credentials forgotten", func() bool {
+		resp, body := s.get("/proxy/fleet/shop/apiserver/metrics", nil)
+		return resp.StatusCode == http.StatusBadGateway && strings.Contains(body, "no usable kubeconfig")
+	})
+}
+
+func forgets(t *testing.T, s *site, _ *businessServer) {
+	require.NoError(t, s.cell.Delete(t.Context(), clusterNamed("fleet", "shop")))
+	s.within(5*time.Second, "gone", func() bool { return len(s.series("pharos_")) == 0 })
+	_, body := s.get("/metrics", nil)
+	require.NotContains(t, body, `cluster="shop"`)
+	_, body = s.get("/sd/business", nil)
+	require.Equal(t, "[]\n", body)
+}
+
+// TestProbeFindsAWatchThatHangs puts something between agent and API server
+// that answers all requests and lets the events of long watches lie.
+func TestProbeFindsAWatchThatHangs(t *testing.T) {
+	business := startBusiness(t)
+	business.createNode("n1")
+	hang := &hangingWatch{gate: make(chan struct{})}
+	front := hang.serve(t, business.url)
+	conn, err := connect(kubeconfig(front, "first-token"), nopWatchError)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() { conn.run(ctx) })
+	defer watching.Wait()
+	defer cancel()
+
+	require.True(t, waitFor(10*time.Second, func() bool {
+		err = conn.probe(t.Context())
+		return err == nil
+	}), "%v", err)
+	business.setReady("n1", corev1.ConditionUnknown)
+	require.NoError(t, conn.probe(t.Context()), "a watch that follows is believed")
+	hang.begin()
+	require.NoError(t, conn.probe(t.Context()), "nothing has happened that it could have missed")
+	business.setReady("n1", corev1.ConditionTrue)
+	require.ErrorContains(t, conn.probe(t.Context()), "the watch of nodes hangs")
+	hang.end()
+	require.True(t, waitFor(10*time.Second, func() bool { return conn.probe(t.Context()) == nil }))
+}
+
+func nopWatchError(context.Context, *cache.Reflector, error) {}
+
+// hangingWatch holds what long watches say back between begin and end.
+type hangingWatch struct {
+	mu    sync.Mutex
+	gate  chan struct{}
+	holds bool
+}
+
+func (h *hangingWatch) begin() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = true
+}
+
+func (h *hangingWatch) end() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.holds = false
+	close(h.gate)
+}
+
+func (h *hangingWatch) wait() {
+	h.mu.Lock()
+	holds := h.holds
+	h.mu.Unlock()
+	if holds {
+		<-h.gate
+	}
+}
+
+func (h *hangingWatch) serve(t *testing.T, target string) string {
+	t.Helper()
+	to, err := url.Parse(target)
+	require.NoError(t, err)
+	rt, err := transport.New(&transport.Config{TLS: transport.TLSConfig{Insecure: true}})
+	require.NoError(t, err)
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Transport:     rt,
+		FlushInterval: -1,
+		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
+		ModifyResponse: func(r *http.Response) error {
+			q := r.Request.URL.Query()
+			if q.Get("watch") != "" && q.Get("timeoutSeconds") != "1" {
+				r.Body = &heldBody{ReadCloser: r.Body, wait: h.wait}
+			}
+			return nil
+		},
+	}
+	front := httptest.NewServer(proxy)
+	t.Cleanup(front.Close)
+	return front.URL
+}
+
+// heldBody waits after it has read, so that what was read is held back.
+type heldBody struct {
+	io.ReadCloser
+	wait func()
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.wait()
+	return n, err
+}
+
+func TestNotReadyBeforeTheCellAnswers(t *testing.T) {
+	s := startAgent(t, restConfig("http://"+loopback+":1"))
+	for _, path := range []string{"/readyz", "/state/metrics", "/sd/business"} {
+		resp, body := s.get(path, nil)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
+		require.Contains(t, body, "not listed yet")
+	}
+	resp, _ := s.get("/healthz", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
