@@ -42,6 +42,8 @@ func newRootCommand() *cobra.Command {
 		newRemediatorCommand(),
 		newOperatorCommand(),
 		newMachineOperatorCommand(),
+		newEdgeAgentCommand(),
+		newNotifyCommand(),
 	)
 	return root
 }
