@@ -355,10 +355,11 @@ func TestProbeFindsAWatchThatHangs(t *testing.T) {
 	defer watching.Wait()
 	defer cancel()
 
-	require.True(t, waitFor(10*time.Second, func() bool {
+	waitFor(10*time.Second, func() bool {
 		err = conn.probe(t.Context())
 		return err == nil
-	}), "%v", err)
+	})
+	require.NoError(t, err)
 	business.setReady("n1", corev1.ConditionUnknown)
 	require.NoError(t, conn.probe(t.Context()), "a watch that follows is believed")
 	hang.begin()
@@ -419,7 +420,7 @@ func (h *hangingWatch) serve(t *testing.T, target string) string {
 			return nil
 		},
 	}
-	front := httptest.NewServer(proxy)
+	front := httptest.NewTLSServer(proxy)
 	t.Cleanup(front.Close)
 	return front.URL
 }
