@@ -19,6 +19,12 @@ import (
 // for. Render scales them to another.
 const WrittenFor = 15 * time.Second
 
+// patience is the shortest for of an alert that waits longer than one interval.
+// Such an alert is about something that should be there, and a Prometheus that
+// just started cannot see it yet: it begins to scrape what it discovers after
+// 5 s, whatever the interval.
+const patience = 10 * time.Second
+
 // FileName is the name of a tier's rule file.
 func FileName(t Tier) string { return string(t) + ".rules.yaml" }
 
@@ -40,22 +46,27 @@ func Groups(t Tier) (*rulefmt.RuleGroups, error) {
 }
 
 // Render gives a tier's rule file for an interval: its for and keep_firing_for
-// hold as many intervals as the rules are written for.
+// hold as many intervals as the rules are written for, and a for of more than
+// one interval is at least 10 s.
 func Render(t Tier, interval time.Duration) ([]byte, error) {
 	groups, err := Groups(t)
 	if err != nil {
 		return nil, err
 	}
-	scale := func(d model.Duration) model.Duration {
-		return model.Duration(time.Duration(d) * (interval / time.Millisecond) / (WrittenFor / time.Millisecond))
-	}
 	for _, g := range groups.Groups {
-		for i := range g.Rules {
-			g.Rules[i].For = scale(g.Rules[i].For)
-			g.Rules[i].KeepFiringFor = scale(g.Rules[i].KeepFiringFor)
+		for i, r := range g.Rules {
+			g.Rules[i].KeepFiringFor = scale(r.KeepFiringFor, interval)
+			g.Rules[i].For = scale(r.For, interval)
+			if time.Duration(r.For) > WrittenFor {
+				g.Rules[i].For = max(g.Rules[i].For, model.Duration(patience))
+			}
 		}
 	}
 	return marshal(groups)
+}
+
+func scale(d model.Duration, interval time.Duration) model.Duration {
+	return model.Duration(time.Duration(d) * (interval / time.Millisecond) / (WrittenFor / time.Millisecond))
 }
 
 // Constant is a series that always has the same value: a fact that is known

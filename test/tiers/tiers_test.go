@@ -1,0 +1,258 @@
+// Package tiers_test runs the three tiers as real servers, configured by
+// nothing but what the tier packages render.
+package tiers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	amtemplate "github.com/prometheus/alertmanager/template"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/cascade"
+	"github.com/pharos-fleet/pharos/central"
+	"github.com/pharos-fleet/pharos/central/alerting"
+	"github.com/pharos-fleet/pharos/edge"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// Asia has a pair of edges, Europe a single one.
+const (
+	asiaAgent, europeAgent             = "127.91.1.1:9096", "127.91.1.2:9096"
+	asiaEdgeA, asiaEdgeB, europeEdge   = "127.91.2.1:9090", "127.91.2.2:9090", "127.91.2.3:9090"
+	asiaCascade, europeCascade         = "127.91.3.1:9090", "127.91.3.2:9090"
+	centralA, centralB                 = "127.91.4.1:9090", "127.91.4.2:9090"
+	alertmanagerAddress, notifyAddress = "127.91.5.1:9093", "127.91.5.2:9095"
+	asiaCell, europeCell, asia, europe = "asia-1", "europe-1", "asia", "europe"
+	nodesEach                          = 10
+)
+
+// fleet is everything that runs.
+type fleet struct {
+	asia, europe                     *cell
+	asiaEdgeA, asiaEdgeB, europeEdge *server
+	asiaCascade, europeCascade       *server
+	centrals                         []*server
+	relay                            *relay
+}
+
+func TestTheTiersOnRealServers(t *testing.T) {
+	f := startFleet(t)
+	t.Run("everything is counted once", f.everythingIsCountedOnce)
+	t.Run("a lost node reaches both centrals and a person, and leaves", f.aLostNodeReachesBothCentrals)
+	t.Run("a hung edge of a pair changes nothing", f.aHungEdgeOfAPairChangesNothing)
+	t.Run("a dead edge is known as such", f.aDeadEdgeIsKnownAsSuch)
+	t.Run("a dead central is told of by the other", f.aDeadCentralIsToldOf)
+	t.Run("no sum was ever without its completeness", f.noSumWasEverWithoutItsCompleteness)
+	t.Run("series bear the declared labels", f.seriesBearTheDeclaredLabels)
+}
+
+func startFleet(t *testing.T) *fleet {
+	f := &fleet{relay: &relay{}}
+	f.asia = newCell(t, asiaAgent, "shop", nodesEach)
+	f.europe = newCell(t, europeAgent, "bank", nodesEach)
+	f.asiaEdgeA = startEdge(t, asiaEdgeA, edge.Options{Geography: asia, Region: "east", Cell: asiaCell, Replica: "a"}, asiaAgent, "shop")
+	f.asiaEdgeB = startEdge(t, asiaEdgeB, edge.Options{Geography: asia, Region: "east", Cell: asiaCell, Replica: "b"}, asiaAgent, "shop")
+	f.europeEdge = startEdge(t, europeEdge, edge.Options{Geography: europe, Region: "west", Cell: europeCell, Replica: "a"}, europeAgent, "bank")
+	f.asiaCascade = startCascade(t, asiaCascade, asia, cascade.Cell{Name: asiaCell, Region: "east", Endpoints: []string{asiaEdgeA, asiaEdgeB}})
+	f.europeCascade = startCascade(t, europeCascade, europe, cascade.Cell{Name: europeCell, Region: "west", Endpoints: []string{europeEdge}})
+	serve(t, notifyAddress, f.relay)
+	files, err := alerting.Render(alerting.Options{
+		NotifyURL: "http://" + notifyAddress, Robots: []string{"oncall"}, GroupInterval: time.Second,
+	})
+	require.NoError(t, err)
+	startAlertmanager(t, alertmanagerAddress, files, alerting.ConfigFile)
+	f.centrals = []*server{startCentral(t, "a", centralA), startCentral(t, "b", centralB)}
+	return f
+}
+
+func startEdge(t *testing.T, address string, o edge.Options, agent, cluster string) *server {
+	o.Interval = interval
+	o.Static = &edge.Static{Edges: []string{address}, Agents: []string{agent}, Business: map[string]string{cluster: agent}}
+	files, err := edge.Render(o)
+	require.NoError(t, err)
+	return start(t, address, files)
+}
+
+func startCascade(t *testing.T, address, geography string, cells ...cascade.Cell) *server {
+	files, err := cascade.Render(cascade.Options{
+		Geography: geography, Replica: "a", Interval: interval, Cells: cells, Self: []string{address},
+	})
+	require.NoError(t, err)
+	return start(t, address, files)
+}
+
+func startCentral(t *testing.T, replica, address string) *server {
+	files, err := central.Render(central.Options{
+		Replica: replica, Replicas: []string{"a", "b"}, Interval: interval, Geographies: []string{asia, europe},
+		Cells: []central.Cell{
+			{Geography: asia, Region: "east", Name: asiaCell}, {Geography: europe, Region: "west", Name: europeCell},
+		},
+		Static: &central.Static{
+			Cascades:      map[string][]string{asia: {asiaCascade}, europe: {europeCascade}},
+			Centrals:      map[string]string{"a": centralA, "b": centralB},
+			Alertmanagers: []string{alertmanagerAddress},
+		},
+	})
+	require.NoError(t, err)
+	return start(t, address, files)
+}
+
+// bothWant waits until both centrals give the value.
+func (f *fleet) bothWant(t *testing.T, expr string, value float64) {
+	t.Helper()
+	took := eventually(t, 15*time.Second, func() error {
+		return errors.Join(f.centrals[0].wants(t, expr, value), f.centrals[1].wants(t, expr, value))
+	})
+	t.Logf("%s is %v at both centrals after %s", expr, value, took.Round(100*time.Millisecond))
+}
+
+func (f *fleet) everythingIsCountedOnce(t *testing.T) {
+	f.bothWant(t, "fleet:cells_contributing:count", 2)
+	f.bothWant(t, "fleet:nodes:count", 2*nodesEach)
+	f.bothWant(t, "fleet:nodes_ready:count", 2*nodesEach)
+	f.bothWant(t, `geography:nodes:count{geography="asia"}`, nodesEach)
+	f.bothWant(t, `max by (cell) (cluster:up:min{cell="asia-1"})`, 1)
+	f.bothWant(t, `count(cluster:nodes:count{cell="asia-1"})`, 2) // both edges of the pair are there
+	for _, c := range f.centrals {
+		require.NoError(t, c.absent(t, `ALERTS{alertname!="PharosWatchdog", alertstate="firing"}`), "a start is no alarm")
+	}
+}
+
+func (f *fleet) aLostNodeReachesBothCentrals(t *testing.T) {
+	const lost = `max without (edge_replica, cascade_replica) (node:unhealthy:info{cell="asia-1", cluster="shop", node="n3", reason="Unknown", zone="z", rack="r0", pool="p", geography="asia", region="east"})`
+	f.asia.set(3, "unknown")
+	f.bothWant(t, lost, 1)
+	f.bothWant(t, "fleet:nodes_ready:count", 2*nodesEach-1)
+	f.bothWant(t, `max by (rack) (rack:nodes_unhealthy:count)`, 1)
+	f.bothWant(t, `max by (rack) (rack:nodes:count)`, 5)
+	f.eventuallyTold(t, "PharosNodeNotReady", "firing")
+	f.asia.set(3, "true")
+	eventually(t, 10*time.Second, func() error {
+		return errors.Join(f.centrals[0].absent(t, "node:unhealthy:info"), f.centrals[1].absent(t, "node:unhealthy:info"))
+	})
+	alert := f.eventuallyTold(t, "PharosNodeNotReady", "resolved")
+	require.Len(t, f.relay.told("PharosNodeNotReady", "firing"), 1, "two centrals and two edges make one alert")
+	for label := range alert.Labels {
+		require.NotContains(t, label, "replica")
+	}
+	require.Contains(t, alert.Annotations["description"], "2 of 2 cells")
+}
+
+func (f *fleet) eventuallyTold(t *testing.T, alertname, status string) amtemplate.Alert {
+	t.Helper()
+	eventually(t, 25*time.Second, func() error {
+		if len(f.relay.told(alertname, status)) == 0 {
+			return fmt.Errorf("nobody was told that %s is %s", alertname, status)
+		}
+		return nil
+	})
+	return f.relay.told(alertname, status)[0]
+}
+
+func (f *fleet) aHungEdgeOfAPairChangesNothing(t *testing.T) {
+	require.NoError(t, f.asiaEdgeA.process.Process.Signal(syscall.SIGSTOP))
+	eventually(t, 10*time.Second, func() error {
+		return f.asiaCascade.wants(t, `up{job="federate-edge", cell="asia-1", instance="`+asiaEdgeA+`"}`, 0)
+	})
+	f.bothWant(t, `count(cluster:nodes:count{cell="asia-1"})`, 1)
+	f.bothWant(t, "fleet:nodes:count", 2*nodesEach)
+	f.bothWant(t, "fleet:cells_contributing:count", 2)
+	require.NoError(t, f.asiaEdgeA.process.Process.Signal(syscall.SIGCONT))
+	f.bothWant(t, `count(cluster:nodes:count{cell="asia-1"})`, 2)
+}
+
+func (f *fleet) aDeadEdgeIsKnownAsSuch(t *testing.T) {
+	end(f.europeEdge.process)
+	took := eventually(t, 10*time.Second, func() error {
+		return f.europeCascade.wants(t, `geography:cells_contributing:count{geography="europe"}`, 0)
+	})
+	require.Less(t, took, 4*interval, "the cascade must know within two intervals, give or take one of phase")
+	require.NoError(t, f.europeCascade.wants(t, `up{job="federate-edge", geography="europe", region="west", cell="europe-1"}`, 0))
+	f.bothWant(t, "fleet:cells_contributing:count", 1)
+	f.bothWant(t, "fleet:nodes:count", nodesEach)
+	for _, c := range f.centrals {
+		require.NoError(t, c.absent(t, `{__name__=~"cluster:.*", cell="europe-1"}`), "a dead cell must not look alive")
+	}
+	alert := f.eventuallyTold(t, "PharosCellStale", "firing")
+	require.Equal(t, europeCell, alert.Labels["cell"])
+	require.Contains(t, alert.Annotations["description"], "1 of 2 cells")
+	f.europeEdge.run(t)
+	f.bothWant(t, "fleet:cells_contributing:count", 2)
+	f.bothWant(t, "fleet:nodes:count", 2*nodesEach)
+}
+
+func (f *fleet) aDeadCentralIsToldOf(t *testing.T) {
+	end(f.centrals[0].process)
+	alert := f.eventuallyTold(t, "PharosCentralDown", "firing")
+	require.Equal(t, "a", alert.Labels["central"])
+	f.centrals[0].run(t)
+	f.eventuallyTold(t, "PharosCentralDown", "resolved")
+}
+
+// noSumWasEverWithoutItsCompleteness looks back on all that happened above: at
+// no moment did a sum stand beside a completeness that it did not have.
+func (f *fleet) noSumWasEverWithoutItsCompleteness(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	now := time.Now()
+	result, _, _, err := f.centrals[1].api(t).Query(ctx, fmt.Sprintf("{__name__=~\"fleet:nodes:count|fleet:cells_contributing:count\"}[%ds]", 120), now)
+	require.NoError(t, err)
+	cells, nodes := map[model.Time]float64{}, map[model.Time]float64{}
+	for _, series := range result.(model.Matrix) {
+		into := cells
+		if series.Metric[model.MetricNameLabel] == "fleet:nodes:count" {
+			into = nodes
+		}
+		for _, sample := range series.Values {
+			into[sample.Timestamp] = float64(sample.Value)
+		}
+	}
+	seen := map[float64]bool{}
+	for at, sum := range nodes {
+		require.Equal(t, cells[at]*nodesEach, sum, "at %s", at.Time())
+		seen[cells[at]] = true
+	}
+	require.True(t, seen[1] && seen[2], "both a whole and a partial view must have been seen")
+}
+
+func (f *fleet) seriesBearTheDeclaredLabels(t *testing.T) {
+	contract, err := rules.Load()
+	require.NoError(t, err)
+	f.asia.set(0, "false")
+	f.bothWant(t, `count(count by (node) (node:unhealthy:info))`, 1)
+	f.bothWant(t, `count(count by (rack) (rack:nodes:count))`, 1)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for _, s := range contract.Series {
+		if s.To != rules.Central {
+			continue
+		}
+		for _, c := range f.centrals {
+			got, _, _, err := c.api(t).Series(ctx, []string{s.Name}, time.Now().Add(-interval*5), time.Now(), promv1.WithLimit(100))
+			require.NoError(t, err)
+			require.NotEmpty(t, got, "%s has no series at %s", s.Name, c.address)
+			for _, set := range got {
+				require.ElementsMatch(t, s.Labels, identifying(set), s.Name)
+			}
+		}
+	}
+}
+
+// identifying are the labels that say what a series is about.
+func identifying(set model.LabelSet) []string {
+	var out []string
+	for name := range set {
+		if !slices.Contains([]model.LabelName{model.MetricNameLabel, "edge_replica", "cascade_replica", "job", "instance"}, name) {
+			out = append(out, string(name))
+		}
+	}
+	return out
+}
