@@ -38,7 +38,7 @@ func Ready(generation int64, err error, waiting []string) metav1.Condition {
 	var problem *Problem
 	switch {
 	case errors.As(err, &problem):
-		c.Reason, c.Message = problem.Reason, problem.Error()
+		c.Reason, c.Message = problem.Reason, err.Error()
 	case err != nil:
 		c.Reason, c.Message = v1alpha1.ReasonApplyFailed, err.Error()
 	case len(waiting) > 0:
