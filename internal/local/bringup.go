@@ -38,7 +38,10 @@ func (s *start) bringUp(ctx context.Context, h *handle) error {
 	group, groupCtx := errgroup.WithContext(waiting)
 	watch := &watcher{layout: s.layout, say: s.say, exited: h.exited, change: make(chan struct{})}
 	group.Go(func() error { return watch.run(groupCtx) })
-	group.Go(func() error { return s.install(groupCtx, watch) })
+	group.Go(func() error {
+		defer watch.installed.Store(true)
+		return s.install(groupCtx, watch)
+	})
 	if err := group.Wait(); err != nil {
 		return s.late(ctx, waiting, timeout, err)
 	}

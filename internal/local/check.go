@@ -17,6 +17,9 @@ import (
 // is allocated ahead, and each Prometheus keeps its samples.
 const spaceNeeded = 1 << 30
 
+// mostPorts is how many taken ports are named.
+const mostPorts = 3
+
 // checkPorts says which ports of the fleet are taken, and by whom where that can
 // be seen.
 func checkPorts(l layout.Layout) error {
@@ -28,6 +31,9 @@ func checkPorts(l layout.Layout) error {
 	}
 	if len(taken) == 0 {
 		return nil
+	}
+	if more := len(taken) - mostPorts; more > 0 {
+		taken = append(taken[:mostPorts], fmt.Sprintf("and %d more", more))
 	}
 	return fmt.Errorf("%s: end what listens there, or use other ports with --instance", strings.Join(taken, "; "))
 }

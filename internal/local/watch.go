@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pharos-fleet/pharos/internal/local/layout"
@@ -15,14 +16,16 @@ type watcher struct {
 	layout layout.Layout
 	say    *teller
 	exited <-chan error
+	// installed is set once there is nothing more to do but to wait.
+	installed atomic.Bool
 
 	mu     sync.Mutex
 	status supervisor.Status
 	change chan struct{}
 }
 
-// run follows the status until every component is ready. It fails when the
-// supervisor ends or a component ends again and again.
+// run follows the status until Pharos is installed and every component is ready.
+// It fails when the supervisor ends or a component ends again and again.
 func (w *watcher) run(ctx context.Context) error {
 	tick := time.NewTicker(lookInterval)
 	defer tick.Stop()
@@ -43,7 +46,7 @@ func (w *watcher) run(ctx context.Context) error {
 		if err := w.hopelessness(status); err != nil {
 			return err
 		}
-		if ok, _ := status.Ready(); ok {
+		if ok, _ := status.Ready(); ok && w.installed.Load() {
 			return nil
 		}
 	}

@@ -61,7 +61,13 @@ func writeCluster(l layout.Layout, c layout.Cluster, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	pairs := map[string]pki.Pair{"ca": {Cert: ca.Cert}, "serving": serving}
+	// No front proxy exists: nobody holds the key of its authority. The servers
+	// complain all the time when there is none.
+	proxy, err := pki.NewCA("local-front-proxy-"+c.Name, now)
+	if err != nil {
+		return err
+	}
+	pairs := map[string]pki.Pair{"ca": {Cert: ca.Cert}, "front-proxy-ca": {Cert: proxy.Cert}, "serving": serving}
 	for _, u := range users(l, c) {
 		pair, err := ca.Client(u.name, now, u.groups...)
 		if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -20,6 +21,8 @@ const pollInterval = 20 * time.Millisecond
 // Process is one running process.
 type Process struct {
 	PID, Parent int
+	// Program is the name of the program it runs, without folder.
+	Program string
 	// Command is its command line, elements parted by spaces.
 	Command string
 	// ResidentBytes is its resident memory; memory shared with others counts in full.
@@ -81,10 +84,16 @@ func describe(p procfs.Proc) (Process, bool) {
 		return Process{}, false
 	}
 	args, err := p.CmdLine()
-	if err != nil {
+	if err != nil || len(args) == 0 {
 		return Process{}, false
 	}
-	return Process{PID: p.PID, Parent: stat.PPID, Command: strings.Join(args, " "), ResidentBytes: stat.ResidentMemory()}, true
+	return Process{
+		PID:           p.PID,
+		Parent:        stat.PPID,
+		Program:       filepath.Base(args[0]),
+		Command:       strings.Join(args, " "),
+		ResidentBytes: stat.ResidentMemory(),
+	}, true
 }
 
 // KillMarked kills every process marked with name=value, those started
@@ -146,8 +155,7 @@ func Summary(all []Process) string {
 	const most = 3
 	var names []string
 	for _, p := range all[:min(most, len(all))] {
-		program, _, _ := strings.Cut(p.Command, " ")
-		names = append(names, fmt.Sprintf("%s (%d)", program, p.PID))
+		names = append(names, fmt.Sprintf("%s (process %d)", p.Program, p.PID))
 	}
 	s := strings.Join(names, ", ")
 	if more := len(all) - most; more > 0 {

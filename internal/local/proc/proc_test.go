@@ -50,6 +50,7 @@ func TestKillMarkedLeavesOthersAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{ours.Process.Pid}, pids(found))
 	require.Equal(t, os.Getpid(), found[0].Parent)
+	require.Equal(t, "sleep", found[0].Program)
 	require.Equal(t, "sleep 300", found[0].Command)
 	require.Positive(t, found[0].ResidentBytes)
 
@@ -129,7 +130,7 @@ func TestFree(t *testing.T) {
 }
 
 func TestSummary(t *testing.T) {
-	all := []proc.Process{{PID: 1, Command: "/bin/a b"}, {PID: 2, Command: "c"}, {PID: 3, Command: "d"}, {PID: 4, Command: "e"}, {PID: 5, Command: "f"}}
-	require.Equal(t, "/bin/a (1), c (2), d (3) and 2 more", proc.Summary(all))
-	require.Equal(t, "c (2)", proc.Summary(all[1:2]))
+	all := []proc.Process{{PID: 1, Program: "a b"}, {PID: 2, Program: "c"}, {PID: 3, Program: "d"}, {PID: 4, Program: "e"}, {PID: 5, Program: "f"}}
+	require.Equal(t, "a b (process 1), c (process 2), d (process 3) and 2 more", proc.Summary(all))
+	require.Equal(t, "c (process 2)", proc.Summary(all[1:2]))
 }
