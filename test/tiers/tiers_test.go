@@ -226,6 +226,7 @@ func (f *fleet) noSumWasEverWithoutItsCompleteness(t *testing.T) {
 func (f *fleet) seriesBearTheDeclaredLabels(t *testing.T) {
 	contract, err := rules.Load()
 	require.NoError(t, err)
+	f.bothWant(t, "fleet:cells_contributing:count", 2)
 	f.asia.set(0, "false")
 	f.bothWant(t, `count(count by (node) (node:unhealthy:info))`, 1)
 	f.bothWant(t, `count(count by (rack) (rack:nodes:count))`, 1)
