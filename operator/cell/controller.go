@@ -48,10 +48,10 @@ const (
 	pollRunning  = 15 * time.Second
 	pollJitter   = 0.2
 	retryMin     = time.Second
-	retryMax     = time.Minute
+	retryMax     = 2 * time.Minute
 	// workers bounds how many cells are worked on at once. A cell that does not
 	// answer holds one for a single call's deadline.
-	workers = 32
+	workers = 64
 )
 
 // Options of a Reconciler. All are required.
