@@ -63,5 +63,24 @@ func (r *run) allowed(s settings) (Reason, string) {
 	if s.observe {
 		return ReasonObserveOnly, "the policy only observes"
 	}
-	return ReasonAllowed, "every central answers"
+	return ReasonAllowed, "every central answers" + r.unlisted()
+}
+
+// unlisted names the first cell whose machines are not known: none of them shows
+// up among the holds.
+func (r *run) unlisted() string {
+	first, count := "", 0
+	for name, cell := range r.ix.cells {
+		if cell.Err == "" {
+			continue
+		}
+		count++
+		if first == "" || name < first {
+			first = name
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the machines of %d cells cannot be listed and are left alone, %s: %s", count, first, clip(r.ix.cells[first].Err, 512))
 }

@@ -3,6 +3,7 @@ package signal
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -64,7 +65,8 @@ func (p *pause) answered(cell string) {
 	delete(p.last, cell)
 }
 
-// Cells reads the inventory of every cell at once. A cell that does not answer
+// Cells reads the inventory of every cell at once, save those that name no
+// kubeconfig for repairs: they are none of ours. A cell that does not answer
 // within the timeout is unknown, and is left to rest for a growing while. The
 // error speaks of the hub.
 func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
@@ -74,6 +76,7 @@ func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
 	if err := r.hub.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing cells: %w", err)
 	}
+	list.Items = slices.DeleteFunc(list.Items, func(c api.Cell) bool { return c.Spec.RemediatorKubeconfigSecret == "" })
 	cells := make([]policy.Cell, len(list.Items))
 	var group errgroup.Group
 	group.SetLimit(parallel)

@@ -1,0 +1,335 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/remediator/ledger"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// TestRemediator shares one API server among all that happens to one fleet.
+func TestRemediator(t *testing.T) {
+	config := testkit.APIServer(t)
+	for _, tc := range []struct {
+		name string
+		test func(t *testing.T, config *rest.Config)
+	}{
+		{"life of a repair", testLife},
+		{"holds", testHolds},
+		{"two failures in a cluster", testOneAtATime},
+		{"crash between record and patch", testCrashBeforePatch},
+		{"crash between patch and status", testCrashBeforeStatus},
+		{"recovery between record and patch", testRecoveryBeforePatch},
+		{"pause between record and patch", testPauseBeforePatch},
+		{"withdrawn by hand", testWithdrawnByHand},
+		{"leading", testLeading},
+		{"two remediators", testTwo},
+	} {
+		t.Run(tc.name, func(t *testing.T) { tc.test(t, config) })
+	}
+}
+
+func testLife(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	c := f.start()
+	f.round(c)
+	require.Empty(t, f.remediations())
+	allowed := meta.FindStatusCondition(f.policy().Status.Conditions, api.ConditionRemediationAllowed)
+	require.Equal(t, metav1.ConditionTrue, allowed.Status)
+
+	f.fail(sick)
+	f.round(c)
+	rem, request := f.one(), f.machine(sick).Spec.Remediation
+	require.Equal(t, api.RemediationActing, rem.Status.Phase)
+	require.NotNil(t, rem.Status.ActedAt)
+	require.Equal(t, rem.Name, request.ID)
+	require.Equal(t, api.ActionReboot, request.Action)
+	require.True(t, rem.Spec.Deadline.Equal(&request.Deadline))
+	require.Len(t, rem.Spec.Evidence.Signals, 4)
+	require.Equal(t, api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1}, rem.Spec.Gate)
+	require.Equal(t, int32(1), f.policy().Status.Unhealthy)
+	require.Zero(t, f.policy().Status.Held)
+
+	f.answer(sick, api.RepairRunning)
+	f.round(c)
+	require.Equal(t, "RepairRunning", f.one().Status.Reason)
+
+	f.answer(sick, api.RepairSucceeded)
+	f.round(c)
+	require.Equal(t, api.RemediationVerifying, f.one().Status.Phase)
+	require.NotNil(t, f.one().Status.RepairedAt)
+	require.Contains(t, f.one().Status.Message, "the boot id has not changed")
+
+	f.reboot(sick)
+	f.round(c)
+	require.Equal(t, api.RemediationVerifying, f.one().Status.Phase, "the centrals still list the node")
+
+	for _, answers := range f.centrals {
+		answers.set(func(c *central) { c.listed = nil })
+	}
+	f.round(c)
+	rem = f.one()
+	require.Equal(t, api.RemediationSucceeded, rem.Status.Phase)
+	require.NotNil(t, rem.Status.VerifiedAt)
+	require.Len(t, rem.Status.Verification, 4)
+	require.True(t, meta.IsStatusConditionTrue(rem.Status.Conditions, api.ConditionReady))
+
+	f.round(c)
+	require.Nil(t, f.machine(sick).Spec.Remediation, "the request is withdrawn when the repair has ended")
+	f.requireEvents("Unhealthy", "Requested", "AwaitingVerification", "Verified")
+
+	for _, answers := range f.centrals {
+		answers.set(func(c *central) { c.listed = map[string]time.Duration{} })
+	}
+	f.fail(sick)
+	f.round(c)
+	require.Equal(t, sick+" Cooldown", f.hold())
+	f.untouched()
+}
+
+// requireEvents waits for events on the one record; they are written beside the loop.
+func (f *fleet) requireEvents(reasons ...string) {
+	uid := f.one().UID
+	require.EventuallyWithT(f.t, func(t *assert.CollectT) {
+		var list corev1.EventList
+		require.NoError(t, f.client.List(context.Background(), &list))
+		seen := map[string]bool{}
+		for _, e := range list.Items {
+			if e.InvolvedObject.UID == uid {
+				seen[e.Reason] = true
+			}
+		}
+		for _, r := range reasons {
+			require.True(t, seen[r], r)
+		}
+	}, 10*time.Second, 100*time.Millisecond)
+}
+
+func testHolds(t *testing.T, config *rest.Config) {
+	for name, tc := range map[string]struct {
+		spoil func(f *fleet)
+		want  policy.Reason
+		// silent means that the round itself reports a failure.
+		silent bool
+	}{
+		"centrals disagree": {spoil: func(f *fleet) { f.centrals["central-b"].set(func(c *central) { c.listed = nil }) }, want: policy.ReasonEvidenceConflict},
+		"central down":      {spoil: func(f *fleet) { f.centrals["central-b"].set(func(c *central) { c.down = true }) }, want: policy.ReasonEvidenceMissing, silent: true},
+		"sample stale": {spoil: func(f *fleet) {
+			for _, c := range f.centrals {
+				c.list(sick, 290*time.Second)
+			}
+		}, want: policy.ReasonEvidenceStale},
+		"cell silent":           {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.beat = 2 * time.Minute }) }, want: policy.ReasonEvidenceStale},
+		"cluster not seen":      {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.up = "0" }) }, want: policy.ReasonClusterUnreachable},
+		"cluster half seen":     {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.up = "0.5" }) }, want: policy.ReasonEvidencePartial},
+		"a sample is no number": {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.up = "NaN" }) }, want: policy.ReasonEvidencePartial},
+		"node is Ready":         {spoil: func(f *fleet) { f.setNode(sick, corev1.ConditionTrue, time.Hour, "boot-1") }, want: policy.ReasonLiveStateContradicts},
+		"lease is renewed":      {spoil: func(f *fleet) { f.renew(sick, time.Second) }, want: policy.ReasonLiveStateContradicts},
+		"observer is locked out": {spoil: func(f *fleet) {
+			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: "shop-observer"}}
+			require.NoError(t, f.client.Delete(t.Context(), s))
+		}, want: policy.ReasonLiveUnknown},
+		"machine is paused": {spoil: func(f *fleet) { f.annotate(f.machine(sick), policy.AnnotationPaused, "") }, want: policy.ReasonPaused},
+		"policy is paused":  {spoil: func(f *fleet) { f.annotate(f.policy(), policy.AnnotationPaused, "") }, want: policy.ReasonPaused},
+		"policy observes": {spoil: func(f *fleet) {
+			p := f.policy()
+			p.Spec.Mode = api.ModeObserve
+			require.NoError(t, f.client.Update(t.Context(), p))
+		}, want: policy.ReasonObserveOnly},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, config)
+			f.fail(sick)
+			tc.spoil(f)
+			c := f.start()
+			for range 2 {
+				_, err := c.round(t.Context())
+				require.Equal(t, tc.silent, err != nil, "%v", err)
+				c.finished(time.Now(), err)
+			}
+			require.Empty(t, f.remediations())
+			f.untouched()
+			require.Equal(t, sick+" "+string(tc.want), f.hold())
+		})
+	}
+	t.Run("whole rack", func(t *testing.T) { testRack(t, config) })
+	t.Run("cell unreachable", func(t *testing.T) { testUnreachable(t, config) })
+}
+
+func testRack(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	for _, name := range []string{"shop-node-05", "shop-node-06", sick, "shop-node-08", "shop-node-09"} {
+		f.fail(name)
+	}
+	c := f.start()
+	f.round(c)
+	require.Empty(t, f.remediations())
+	f.untouched()
+	p := f.policy()
+	require.Equal(t, int32(5), p.Status.Held)
+	for _, h := range p.Status.Holds {
+		require.Equal(t, string(policy.ReasonControlPathSuspected), h.Reason)
+	}
+}
+
+func testUnreachable(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: hubNamespace, Name: "asia-1-remediator"}}
+	require.NoError(t, f.client.Delete(t.Context(), s))
+	c := f.start()
+	f.round(c)
+	require.Empty(t, f.remediations())
+	require.Empty(t, f.policy().Status.Holds, "without an inventory no machine is known")
+	allowed := meta.FindStatusCondition(f.policy().Status.Conditions, api.ConditionRemediationAllowed)
+	require.Contains(t, allowed.Message, "the machines of 1 cells cannot be listed and are left alone, asia-1: reading the cell's kubeconfig")
+	f.untouched()
+}
+
+func testOneAtATime(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	c := f.start()
+	f.fail(sick)
+	f.fail("shop-node-12")
+	f.round(c)
+	f.round(c)
+	first := f.one()
+	require.Equal(t, sick, first.Spec.Target.Machine)
+	require.Equal(t, "shop-node-12 InFlight", f.hold())
+	require.Nil(t, f.machine("shop-node-12").Spec.Remediation)
+
+	f.answer(sick, api.RepairSucceeded)
+	f.reboot(sick)
+	for _, answers := range f.centrals {
+		answers.set(func(c *central) { delete(c.listed, sick) })
+	}
+	f.round(c) // verified
+	f.round(c) // withdrawn
+	f.round(c) // the next one
+	require.Len(t, f.remediations(), 2)
+	require.NotNil(t, f.machine("shop-node-12").Spec.Remediation)
+	require.Nil(t, f.machine(sick).Spec.Remediation)
+}
+
+var errCrash = errors.New("the process died here")
+
+// dying is a remediator whose hub client runs the hooks.
+func (f *fleet) dying(hooks interceptor.Funcs) *Controller {
+	c := f.start()
+	c.hub = interceptor.NewClient(f.client, hooks)
+	c.ledger = ledger.New(c.hub)
+	return c
+}
+
+// afterRecord runs once, when the policy is re-read after the record was written.
+func afterRecord(hook func() error) interceptor.Funcs {
+	return interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, ok := o.(*api.RemediationPolicy); ok {
+			if err := hook(); err != nil {
+				return err
+			}
+		}
+		return c.Get(ctx, key, o, opts...)
+	}}
+}
+
+func testCrashBeforePatch(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	_, err := f.dying(afterRecord(func() error { return errCrash })).round(t.Context())
+	require.ErrorIs(t, err, errCrash)
+	before := f.one()
+	require.Empty(t, before.Status.Phase)
+	f.untouched()
+
+	f.round(f.start())
+	after := f.one()
+	require.Equal(t, before.UID, after.UID, "taken up, not written anew")
+	require.Equal(t, api.RemediationActing, after.Status.Phase)
+	require.Equal(t, before.Name, f.machine(sick).Spec.Remediation.ID)
+}
+
+func testCrashBeforeStatus(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	_, err := f.dying(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		if _, ok := o.(*api.Remediation); ok {
+			return errCrash
+		}
+		return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	}}).round(t.Context())
+	require.ErrorIs(t, err, errCrash)
+	require.Empty(t, f.one().Status.Phase)
+	version := f.machine(sick).ResourceVersion
+	require.Equal(t, f.one().Name, f.machine(sick).Spec.Remediation.ID)
+
+	f.round(f.start())
+	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
+	require.NotNil(t, f.one().Status.ActedAt)
+	require.Equal(t, version, f.machine(sick).ResourceVersion, "the machine is not patched a second time")
+}
+
+func testRecoveryBeforePatch(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	f.round(f.dying(afterRecord(func() error {
+		f.reboot(sick)
+		return nil
+	})))
+	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonRecovered), f.one().Status.Reason)
+	require.Nil(t, f.one().Status.ActedAt)
+	f.untouched()
+}
+
+func testPauseBeforePatch(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	f.round(f.dying(afterRecord(func() error {
+		f.annotate(f.machine(sick), policy.AnnotationPaused, "")
+		return nil
+	})))
+	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonPaused), f.one().Status.Reason)
+	f.untouched()
+}
+
+func testWithdrawnByHand(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	c := f.start()
+	f.round(c)
+	m := f.machine(sick)
+	m.Spec.Remediation = nil
+	require.NoError(t, f.client.Update(t.Context(), m))
+	f.round(c)
+	require.Equal(t, api.RemediationFailed, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonRequestWithdrawn), f.one().Status.Reason)
+	f.round(c)
+	f.untouched()
+}
+
+func get(t require.TestingT, url string) (int, string) {
+	resp, err := http.Get(url)
+	require.NoError(t, err)
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(body)
+}
