@@ -39,6 +39,7 @@ var (
 	toolBinary string
 	api        *rest.Config
 	client     kubernetes.Interface
+	kubeconfig []byte
 	lastPort   atomic.Int32
 	lastRange  atomic.Int32
 )
@@ -71,6 +72,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, fmt.Errorf("starting kube-apiserver: %w", err)
 	}
 	defer func() { err = errors.Join(err, env.Stop()) }()
+	kubeconfig = env.KubeConfig
 	api.QPS, api.Burst = 200, 400
 	client = kubernetes.NewForConfigOrDie(api)
 	if err := os.Setenv(fleetMark, "test fleet"); err != nil {
