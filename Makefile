@@ -39,7 +39,7 @@ test: build ## Run every test: units, rules, controllers on real servers, end to
 	@$(call say,unit tests · rule tests by promtool · controllers on a real kube-apiserver)
 	@$(UNIT); go test $(RACE) -timeout 15m $$packages
 	@$(call say,end to end: the fleet on this machine)
-	@go test -count=1 -timeout 15m -v ./test/e2e/...
+	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/...
 	@$(call say,all tests passed)
 
 # The servers and the tests' objects are built side by side: either alone leaves
