@@ -3,7 +3,10 @@ package main
 import (
 	"os"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/obs"
@@ -23,6 +26,8 @@ func newRemediatorCommand() *cobra.Command {
 				return err
 			}
 			opts.Log = obs.NewLogger(os.Stderr, logFormat, level)
+			ctrllog.SetLogger(logr.FromSlogHandler(opts.Log.Handler()))
+			klog.SetSlogLogger(opts.Log)
 			if opts.Hub, err = kube.Config(kubeconfig); err != nil {
 				return err
 			}

@@ -83,11 +83,13 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the remediator: %w", err)
 	}
-	hub, err := client.New(o.Hub, client.Options{Scheme: kube.Scheme()})
+	config := rest.CopyConfig(o.Hub)
+	config.Timeout = 2 * hubTimeout // what no context bounds, such as discovery
+	hub, err := client.New(config, client.Options{Scheme: kube.Scheme()})
 	if err != nil {
 		return nil, fmt.Errorf("making the hub's client: %w", err)
 	}
-	clients, err := kubernetes.NewForConfig(o.Hub)
+	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making the hub's client: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,12 +115,23 @@ func (r *Reader) Client(ctx context.Context, cell *api.Cell) (client.Client, err
 	if err != nil {
 		return nil, err
 	}
-	c, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+	config.Timeout = r.timeout
+	c, err := client.New(config, client.Options{Scheme: kube.Scheme(), Mapper: mapper()})
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
 	}
 	r.cells[cell.Name] = &cellConn{version(&secret), c}
 	return c, nil
+}
+
+// mapper knows beforehand the kinds that are asked for in a cell. Discovering
+// them would take a cell that says nothing longer than its deadline.
+func mapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(api.GroupVersion.WithKind("Cluster"), meta.RESTScopeNamespace)
+	m.Add(api.GroupVersion.WithKind("Machine"), meta.RESTScopeNamespace)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+	return m
 }
 
 type clusterKey struct{ cell, namespace, name string }
@@ -151,7 +163,7 @@ func (r *Reader) observer(ctx context.Context, cell client.Reader, key clusterKe
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = 50, 100
+	config.QPS, config.Burst, config.Timeout = 50, 100, r.timeout
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client: %w", err)
