@@ -24,18 +24,21 @@ type cause struct {
 	says  string // sentence for the user; %s is the line that gave it away
 }
 
-// causes stand in the order in which they are tried: a full disk also makes
-// compile errors, and an old Go cannot even read the module.
-var causes = []cause{
-	{regexp.MustCompile(`no space left on device|disk quota exceeded`), "the disk is full: " + freeSpace},
-	{regexp.MustCompile(`requires go >= |invalid go version|toolchain not available`),
-		"the Go toolchain is too old: " + getGo + " (%s)"},
-	{regexp.MustCompile(`dial tcp|lookup .*: |i/o timeout|TLS handshake|connection (refused|reset)|proxyconnect|network is unreachable|` +
-		`: 40[0-9] |: 410 |: 429 |: 50[0-9] |unexpected EOF|module lookup disabled|x509: `),
-		"modules cannot be downloaded: check the network, or set GOPROXY to a module proxy that this machine can reach, and run again (%s)"},
-	{regexp.MustCompile(`checksum mismatch|SECURITY ERROR`), "a downloaded module is not the one that was pinned: use another GOPROXY (%s)"},
-	{regexp.MustCompile(`signal: killed|cannot allocate memory`),
-		"the compiler was killed, most likely for lack of memory: free about 4 GB of it and run again (%s)"},
+// causes returns what is known, in the order in which it is tried: a full disk
+// also makes compile errors, and an old Go cannot even read the module.
+func causes() []cause {
+	return []cause{
+		{regexp.MustCompile(`no space left on device|disk quota exceeded`), "the disk is full: " + freeSpace},
+		{regexp.MustCompile(`requires go >= |invalid go version|toolchain not available`),
+			"the Go toolchain is too old: " + getGo + " (%s)"},
+		{regexp.MustCompile(`dial tcp|lookup \S+( on \S+)?: |i/o timeout|TLS handshake|connection (refused|reset)|proxyconnect|` +
+			`network is unreachable|: 40[0-9] |: 410 |: 429 |: 50[0-9] |https?://.*unexpected EOF|module lookup disabled|x509: `),
+			"modules cannot be downloaded: check the network, or set GOPROXY to a module proxy that this machine can reach, and run again (%s)"},
+		{regexp.MustCompile(`checksum mismatch|SECURITY ERROR`),
+			"a downloaded module is not the one that was pinned: use another GOPROXY (%s)"},
+		{regexp.MustCompile(`signal: killed|cannot allocate memory`),
+			"the compiler was killed, most likely for lack of memory: free about 4 GB of it and run again (%s)"},
+	}
 }
 
 const (
@@ -54,18 +57,17 @@ func (c Component) diagnose(ctx context.Context, f failure) error {
 	if errors.Is(f.err, unix.ENOSPC) {
 		return fmt.Errorf("building %s: %w", c.Name, explain(f.err, f.cache))
 	}
-	for _, known := range causes {
+	for _, known := range causes() {
 		if line := firstLine(f.output, known.words); line != "" {
 			return fmt.Errorf("building %s: %s; the whole output is in %s: %w", c.Name, phrase(known.says, line), f.log, f.err)
 		}
 	}
+	// Lines that begin with # are headings.
 	return fmt.Errorf("building %s: the go command failed (%s); the whole output is in %s: %w",
-		c.Name, firstLine(f.output, telling), f.log, f.err)
+		c.Name, firstLine(f.output, regexp.MustCompile(`^[^#]`)), f.log, f.err)
 }
 
-// telling finds the first line that is neither progress nor a heading.
-var telling = regexp.MustCompile(`^[^#]`)
-
+// firstLine finds the first line with the given words, progress left out.
 func firstLine(output string, words *regexp.Regexp) string {
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)
