@@ -34,7 +34,8 @@ type Robot struct {
 var robotName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // LoadConfig reads and checks notify.yaml, and makes its paths absolute. An
-// unknown field is an error, because it is most often a misspelt one.
+// unknown field is an error, because it is most often a misspelt one. A token
+// that cannot be read is not: it would silence the other robots, too.
 func LoadConfig(path string) (Config, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -89,8 +90,10 @@ func (r Robot) validate() error {
 	if u.RawQuery != "" || u.User != nil {
 		return errors.New("url must carry no token or password: they belong into accessTokenFile")
 	}
-	_, _, err = r.credentials()
-	return err
+	if r.AccessTokenFile == "" {
+		return errors.New("no accessTokenFile is named")
+	}
+	return nil
 }
 
 // credentials reads the access token and, where there is one, the secret.
@@ -108,9 +111,6 @@ func (r Robot) credentials() (token, secret string, err error) {
 }
 
 func readSecret(path string) (string, error) {
-	if path == "" {
-		return "", errors.New("no file is named")
-	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return "", err

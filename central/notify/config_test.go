@@ -38,16 +38,13 @@ func TestLoadConfigRefuses(t *testing.T) {
 	robot := func(fields string) string { return "robots:\n- {" + fields + "}\n" }
 	good := `name: ops, url: "https://a.example", accessTokenFile: robots/token`
 	for name, c := range map[string]struct{ content, message string }{
-		"nothing":        {"", "no robot is configured"},
-		"unknown field":  {robot(good + ", secretfile2: x"), "unknown field"},
-		"twice":          {robot(good) + "- {" + good + "}\n", "listed twice"},
-		"name":           {robot(`name: "../x", url: "https://a.example", accessTokenFile: robots/token`), "a name is lower-case"},
-		"scheme":         {robot(`name: ops, url: "ftp://a.example", accessTokenFile: robots/token`), "url must be http"},
-		"token in url":   {robot(`name: ops, url: "https://a.example?access_token=x", accessTokenFile: robots/token`), "url must carry no token"},
-		"no token":       {robot(`name: ops, url: "https://a.example"`), "no file is named"},
-		"missing file":   {robot(`name: ops, url: "https://a.example", accessTokenFile: nowhere`), "reading accessTokenFile"},
-		"empty file":     {robot(`name: ops, url: "https://a.example", accessTokenFile: robots/empty`), "is empty"},
-		"missing secret": {robot(good + ", secretFile: nowhere"), "reading secretFile"},
+		"nothing":       {"", "no robot is configured"},
+		"unknown field": {robot(good + ", secretfile2: x"), "unknown field"},
+		"twice":         {robot(good) + "- {" + good + "}\n", "listed twice"},
+		"name":          {robot(`name: "../x", url: "https://a.example", accessTokenFile: robots/token`), "a name is lower-case"},
+		"scheme":        {robot(`name: ops, url: "ftp://a.example", accessTokenFile: robots/token`), "url must be http"},
+		"token in url":  {robot(`name: ops, url: "https://a.example?access_token=x", accessTokenFile: robots/token`), "url must carry no token"},
+		"no token":      {robot(`name: ops, url: "https://a.example"`), "no accessTokenFile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := LoadConfig(writeConfig(t, c.content))
@@ -56,4 +53,17 @@ func TestLoadConfigRefuses(t *testing.T) {
 	}
 	_, err := LoadConfig(filepath.Join(t.TempDir(), "none"))
 	require.ErrorContains(t, err, "reading the notify configuration")
+}
+
+func TestCredentialsThatCannotBeReadSayWhy(t *testing.T) {
+	dir := filepath.Dir(writeConfig(t, ""))
+	file := func(name string) string { return filepath.Join(dir, "robots", name) }
+	for message, r := range map[string]Robot{
+		"reading accessTokenFile": {AccessTokenFile: file("nowhere")},
+		"is empty":                {AccessTokenFile: file("empty")},
+		"reading secretFile":      {AccessTokenFile: file("token"), SecretFile: file("nowhere")},
+	} {
+		_, _, err := r.credentials()
+		require.ErrorContains(t, err, message)
+	}
 }

@@ -78,6 +78,10 @@ func New(opts Options) (*Relay, error) {
 		if err != nil {
 			return nil, fmt.Errorf("opening the spool of robot %s: %w", robot.Name, err)
 		}
+		if _, _, err := robot.credentials(); err != nil {
+			r.log.Error("robot cannot be told anything until its token and secret are there",
+				slog.String("robot", robot.Name), slog.Any("error", err))
+		}
 		spools[robot.Name] = s
 		r.workers[robot.Name] = r.newWorker(robot, s)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -268,6 +269,20 @@ func TestBusyAndBrokenProvidersAreAskedAgain(t *testing.T) {
 	require.Equal(t, http.StatusAccepted, r.tell(numbered(1)))
 	eventually(t, "sent", func() bool { return r.pending() == 0 })
 	require.EqualValues(t, len(answers), asked.Load())
+}
+
+func TestATokenThatIsMissingIsWaitedFor(t *testing.T) {
+	p := newProvider(t)
+	opts := optionsFor(t, p.url)
+	token := opts.Config.Robots[0].AccessTokenFile
+	require.NoError(t, os.Remove(token))
+	var logged syncBuffer
+	opts.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	r := startRelay(t, opts, nil)
+	require.Equal(t, http.StatusAccepted, r.tell(numbered(1)))
+	eventually(t, "tried", func() bool { return strings.Contains(logged.String(), "message not sent yet") })
+	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	eventually(t, "told", func() bool { return len(p.Messages()) == 1 })
 }
 
 func TestRefusedForGoodIsKeptForAPerson(t *testing.T) {
