@@ -1,6 +1,7 @@
 package dingtalk_test
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -177,4 +178,24 @@ func TestNeedsTokenAndFolder(t *testing.T) {
 	require.ErrorContains(t, err, "access token")
 	_, err = dingtalk.New(dingtalk.Options{AccessToken: token})
 	require.ErrorContains(t, err, "folder")
+}
+
+func TestRunServesUntilTheContextEnds(t *testing.T) {
+	const address = "127.92.0.9:19092"
+	sink, err := dingtalk.New(dingtalk.Options{Dir: t.TempDir(), AccessToken: token, Listen: address})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- sink.Run(ctx) }()
+	require.Eventually(t, func() bool {
+		resp, err := http.Post("http://"+address+"/robot/send?access_token="+token, "application/json", strings.NewReader(markdown("m")))
+		return err == nil && resp.Body.Close() == nil
+	}, 5*time.Second, 20*time.Millisecond)
+	require.Len(t, sink.Messages(), 1, "a robot without a secret checks no signature")
+
+	second, err := dingtalk.New(dingtalk.Options{Dir: t.TempDir(), AccessToken: token, Listen: address})
+	require.NoError(t, err)
+	require.ErrorContains(t, second.Run(ctx), "listening on "+address)
+	cancel()
+	require.NoError(t, <-done)
 }
