@@ -47,7 +47,7 @@ func cell() (dashboard.Dashboard, error) {
 				link: runbooks + "PharosNodeNotReady.md", linkTitle: "Runbook: PharosNodeNotReady",
 			},
 			{
-				kind: list, title: "Nodes not ready", unit: units.Short, width: 24, height: 10,
+				kind: list, title: "Which nodes are not ready", unit: units.Short, width: 24, height: 10,
 				description: "Each node that is not ready, with its place and the reason.",
 				queries:     []query{{`max by (cell, cluster, node, reason, zone, rack, pool) (node:unhealthy:info{cell=~"$cell"})`, ""}},
 				link:        runbooks + "PharosNodeNotReady.md", linkTitle: "Runbook: PharosNodeNotReady",
