@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,10 +37,11 @@ import (
 
 // site is a cell with an agent at work.
 type site struct {
-	t    *testing.T
-	cell client.Client
-	url  string
-	log  *syncBuffer
+	t       *testing.T
+	cell    client.Client
+	address string
+	url     string
+	log     *syncBuffer
 }
 
 type syncBuffer struct {
@@ -60,9 +64,10 @@ func (b *syncBuffer) count(s string) int {
 func startAgent(t *testing.T, config *rest.Config) *site {
 	t.Helper()
 	s := &site{t: t, log: &syncBuffer{}}
-	a, err := New(Options{Cell: config, Listen: loopback + ":0", Advertise: "agent.example:9096", Log: slog.New(slog.NewTextHandler(s.log, nil))})
+	s.address = fmt.Sprintf("%s:%d", loopback, freePort(t))
+	a, err := New(Options{Cell: config, Listen: s.address, Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	require.NoError(t, err)
-	s.url = "http://" + a.server.Addr().String()
+	s.url = "http://" + s.address
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
@@ -162,6 +167,7 @@ func TestAgent(t *testing.T) {
 			{"nodes are followed", followsNodes},
 			{"discovery", discovers},
 			{"proxy", proxies},
+			{"a real Prometheus", servesPrometheus},
 			{"one name in two namespaces", refusesTheSecond},
 			{"rotated kubeconfig", rotates},
 			{"frozen API server", noticesAFreeze},
@@ -230,7 +236,7 @@ func discovers(t *testing.T, s *site, _ *businessServer) {
 	var got []target
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.Empty(t, cmp.Diff([]target{{
-		Targets: []string{"agent.example:9096"},
+		Targets: []string{s.address},
 		Labels: map[string]string{
 			"__metrics_path__": "/proxy/fleet/shop/apiserver/metrics", "cluster": "shop", "component": "kube-apiserver",
 		},
@@ -262,6 +268,40 @@ func proxies(t *testing.T, s *site, _ *businessServer) {
 	require.NoError(t, err)
 	require.NoError(t, post.Body.Close())
 	require.Equal(t, http.StatusMethodNotAllowed, post.StatusCode)
+}
+
+// servesPrometheus lets a stock Prometheus find and scrape all that the agent offers.
+func servesPrometheus(t *testing.T, s *site, shop *businessServer) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	require.NoError(t, os.WriteFile(config, []byte(strings.ReplaceAll(`
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+- job_name: edge-agent
+  metrics_path: /state/metrics
+  honor_labels: true
+  static_configs: [{targets: ["AGENT"]}]
+- job_name: business
+  scrape_native_histograms: true
+  http_sd_configs: [{url: "http://AGENT/sd/business", refresh_interval: 1s}]
+`, "AGENT", s.address)), 0o600))
+	address := fmt.Sprintf("%s:%d", loopback, freePort(t))
+	stopAtEnd(t, shop.spawn("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address))
+	sees := func(query string) func() bool {
+		return func() bool {
+			resp, err := http.Get("http://" + address + "/api/v1/query?query=" + url.QueryEscape(query))
+			if err != nil {
+				return false
+			}
+			body, err := io.ReadAll(resp.Body)
+			return err == nil && resp.Body.Close() == nil && strings.Contains(string(body), `"result":[{`)
+		}
+	}
+	s.within(20*time.Second, "node state", sees(`kube_node_status_condition{cluster="shop",node="n1",condition="Ready",status="true"} == 1`))
+	s.within(20*time.Second, "API server", sees(`up{job="business",cluster="shop",component="kube-apiserver"} == 1`))
+	require.True(t, sees(`apiserver_request_total{cluster="shop"}`)())
+	require.True(t, sees(`kube_node_info * on (cluster, node) group_left (machine) pharos_machine_info`)())
+	require.True(t, sees(`sum(scrape_samples_post_metric_relabeling{job="edge-agent"}) > 10`)())
 }
 
 func refusesTheSecond(t *testing.T, s *site, _ *businessServer) {

@@ -44,8 +44,10 @@ func connect(kubeconfig []byte, onError cache.WatchErrorHandlerWithContext) (*co
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// client-go shares transports between equal configurations, and a shared
 	// one would hand us back the dead connection that we mean to leave. One
-	// with a proxy function is not shared; this is the function it would use.
-	config.Proxy = http.ProxyFromEnvironment
+	// with a proxy function is not shared; this is the one it would use by itself.
+	if config.Proxy == nil {
+		config.Proxy = http.ProxyFromEnvironment
+	}
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w", err)
