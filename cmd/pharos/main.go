@@ -34,6 +34,7 @@ func newRootCommand() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	root.AddCommand(
+		newDemoCommand(),
 		newUpCommand(),
 		newStatusCommand(),
 		newDownCommand(),

@@ -24,7 +24,8 @@ func (f *Fleet) Unhealthy(ctx context.Context, tier string, t Target) ([]string,
 	if err != nil {
 		return nil, 0, err
 	}
-	selector := fmt.Sprintf("node:unhealthy:info{cell=%q,cluster=%q,node=%q}", t.Cell, t.Cluster, t.Node)
+	// An edge adds the label cell only when another server reads it.
+	selector := fmt.Sprintf("node:unhealthy:info{cluster=%q,node=%q}", t.Cluster, t.Node)
 	having, err := f.ask(ctx, servers, selector)
 	return having, len(servers), err
 }
