@@ -3,6 +3,9 @@ package local
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,8 +18,12 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/layout"
 )
 
-// tierInterval is how often the operator's report is read.
-const tierInterval = 500 * time.Millisecond
+const (
+	// tierInterval is how often the operator's report is read.
+	tierInterval = 500 * time.Millisecond
+	// answerTimeout bounds the question to one part.
+	answerTimeout = 2 * time.Second
+)
 
 // Tiers is what the operator reports of the fleet.
 type Tiers struct {
@@ -59,6 +66,49 @@ func (t Tiers) Ready() (bool, string) {
 	return len(t.Cells) > 0, "no cell"
 }
 
+// own are the parts that are Pharos' own programs; the others are stock servers.
+var own = map[string]bool{
+	v1alpha1.ComponentNotify:          true,
+	v1alpha1.ComponentRemediator:      true,
+	v1alpha1.ComponentEdgeAgent:       true,
+	v1alpha1.ComponentMachineOperator: true,
+}
+
+// answer asks every part whether it is ready, and says which is not.
+func (t Tiers) answer(ctx context.Context) (bool, string) {
+	parts := slices.Clone(t.Federation.Status.Parts)
+	for _, c := range t.Cells {
+		parts = append(parts, c.Status.Parts...)
+	}
+	for _, p := range parts {
+		path := "/-/ready"
+		if own[p.Name] {
+			path = "/readyz"
+		}
+		for _, address := range p.Addresses {
+			if !answers(ctx, "http://"+address+path) {
+				return false, fmt.Sprintf("%s at %s does not answer", p.Name, address)
+			}
+		}
+	}
+	return true, ""
+}
+
+func answers(ctx context.Context, url string) bool {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	_, _ = io.CopyN(io.Discard, resp.Body, 1<<10)
+	return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
+}
+
 func ready(what string, conditions []metav1.Condition, generation int64) (bool, string) {
 	c := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady)
 	switch {
@@ -70,7 +120,9 @@ func ready(what string, conditions []metav1.Condition, generation int64) (bool, 
 	return true, ""
 }
 
-// awaitTiers waits until the operator says that every tier is ready.
+// awaitTiers waits until the operator says that every tier is ready, and each
+// part says so itself: what the operator said may be from before the fleet was
+// stopped.
 func (s *start) awaitTiers(ctx context.Context) error {
 	why := "the operator has said nothing"
 	for {
@@ -78,6 +130,9 @@ func (s *start) awaitTiers(ctx context.Context) error {
 		if err == nil {
 			var ok bool
 			if ok, why = t.Ready(); ok {
+				ok, why = t.answer(ctx)
+			}
+			if ok {
 				return nil
 			}
 		}
