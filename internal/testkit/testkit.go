@@ -2,7 +2,6 @@
 package testkit
 
 import (
-	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -11,15 +10,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/local/binaries"
 )
 
 // Binary returns the path of a server binary of the local fleet. A missing one
 // fails the test: nothing here is skipped.
 func Binary(t testing.TB, name string) string {
 	t.Helper()
-	path := filepath.Join(os.Getenv("PHAROS_BIN_DIR"), name)
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("finding %s: %v; run the tests by make test, which builds it", name, err)
+	path, err := binaries.Find(name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }

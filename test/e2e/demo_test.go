@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/local/demo"
+)
+
+func TestDemoClosesTheLoop(t *testing.T) {
+	p := newPerson(t, 8)
+	var r demo.Result
+	require.NoError(t, json.Unmarshal([]byte(p.must("demo", "--once", "-o", "json")), &r))
+	require.True(t, r.Closed)
+	var names []string
+	for _, s := range r.Steps {
+		names = append(names, s.Name)
+		require.NotNil(t, s.Seconds, s.Name)
+	}
+	require.Equal(t, []string{
+		"node lost", "seen by edge", "seen by cascade", "seen by both centrals", "alert firing",
+		"alert delivered", "evidence agreed", "remediation written", "machine patched", "job ran",
+		"node Ready", "verified", "alert resolved",
+	}, names)
+	requireOrder(t, r.Timeline, "node lost", "seen by both centrals", "remediation written", "node Ready", "verified")
+	requireOrder(t, r.Timeline, "alert firing", "alert delivered", "alert resolved")
+	t.Logf("ready %.0f s, repair %.0f s, resident %.1f GiB, down %.1f s", r.Figures.ReadySeconds,
+		r.Figures.RepairSeconds, float64(r.Figures.ResidentBytes)/(1<<30), r.Figures.DownSeconds)
+	p.requireNothingLeft()
+}
+
+func requireOrder(t *testing.T, line *demo.Timeline, names ...string) {
+	t.Helper()
+	for i := range names[1:] {
+		before, _ := line.Seconds(names[i])
+		after, _ := line.Seconds(names[i+1])
+		require.LessOrEqual(t, before, after, "%s comes before %s", names[i], names[i+1])
+	}
+}
+
+func TestDemoNamesTheStepThatDidNotCome(t *testing.T) {
+	p := newPerson(t, 8)
+	// Kubernetes gives a node up only after 40 s.
+	_, err := p.pharos("demo", "--once", "--timeout", "5s")
+	require.ErrorContains(t, err, `the loop did not close: step "node lost" did not come within 5s`)
+	require.ErrorContains(t, err, "logs are kept in "+p.fleet().Layout.LogDir())
+	p.must("down")
+	p.requireNothingLeft()
+}
