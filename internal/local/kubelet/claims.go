@@ -157,7 +157,19 @@ func (k *Kubelet) removeVolume(ctx context.Context, v *corev1.PersistentVolume) 
 	case err != nil:
 		return fmt.Errorf("looking for claim %s/%s: %w", ref.Namespace, ref.Name, err)
 	}
-	err = k.client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{})
+	// As long as a volume counts as bound, Kubernetes protects it from deletion.
+	released := v.DeepCopy()
+	released.Status.Phase = corev1.VolumeReleased
+	volumes := k.client.CoreV1().PersistentVolumes()
+	if v.Status.Phase != corev1.VolumeReleased {
+		if _, err := volumes.UpdateStatus(ctx, released, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("releasing volume %s: %w", v.Name, err)
+		}
+	}
+	if v.DeletionTimestamp != nil {
+		return nil
+	}
+	err = volumes.Delete(ctx, v.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("deleting volume %s: %w", v.Name, err)
 	}

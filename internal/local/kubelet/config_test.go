@@ -198,9 +198,14 @@ func TestServiceAccount(t *testing.T) {
 	require.NoError(t, err)
 	_, err = asPod.CoreV1().ConfigMaps(n.namespace).Get(t.Context(), "prom", metav1.GetOptions{})
 	require.ErrorContains(t, err, "system:serviceaccount:"+n.namespace+":default")
+	_, err = client.RbacV1().Roles(n.namespace).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "read"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 	_, err = client.RbacV1().RoleBindings(n.namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "read"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "read"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Name: "default", Namespace: n.namespace}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)

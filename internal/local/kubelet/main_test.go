@@ -32,7 +32,7 @@ import (
 const (
 	toolImage = "example.test/tool:v1"
 	fleetMark = "PHAROS_FLEET"
-	patience  = 20 * time.Second
+	patience  = time.Minute // the machine may be busy
 )
 
 var (

@@ -42,7 +42,7 @@ func Write(dir string, p Payload) (changed bool, err error) {
 
 // holds says whether a set on disk is exactly the payload.
 func holds(set string, p Payload) bool {
-	found := 0
+	found, differs := 0, false
 	err := filepath.WalkDir(set, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -53,12 +53,13 @@ func holds(set string, p Payload) bool {
 		}
 		want, ok := p[filepath.ToSlash(rel)]
 		if !ok || !holdsFile(path, want) {
+			differs = true
 			return fs.SkipAll
 		}
 		found++
 		return nil
 	})
-	return err == nil && found == len(p)
+	return err == nil && !differs && found == len(p)
 }
 
 func holdsFile(path string, want File) bool {

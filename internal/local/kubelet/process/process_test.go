@@ -1,0 +1,155 @@
+package process_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/local/kubelet/process"
+)
+
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// starter runs a Starter for the test, and returns what ends it.
+func starter(t *testing.T) (*process.Starter, func()) {
+	t.Helper()
+	s := process.NewStarter()
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { s.Run(ctx) })
+	stop := func() { cancel(); wg.Wait() }
+	t.Cleanup(stop)
+	return s, stop
+}
+
+func shell(script string, out *buffer) process.Spec {
+	return process.Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"X=y", "PATH=/usr/bin:/bin"}, Dir: "/", Output: out}
+}
+
+func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
+
+func gone(t *testing.T, pid int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || strings.Contains(string(stat), ") Z ") // an orphan may wait for its new parent
+	}, 5*time.Second, 10*time.Millisecond, "process %d is there", pid)
+}
+
+func TestExit(t *testing.T) {
+	s, _ := starter(t)
+	for script, want := range map[string][2]int32{"exit 0": {0, 0}, "exit 7": {7, 0}, "kill -9 $$": {137, 9}, "kill -15 $$": {143, 15}} {
+		p, err := s.Start(shell(script, &buffer{}))
+		require.NoError(t, err)
+		e := p.Exit()
+		require.Equal(t, want, [2]int32{e.Code, e.Signal}, script)
+		require.False(t, e.FinishedAt.Before(e.StartedAt))
+	}
+}
+
+func TestEnvironmentAndOutput(t *testing.T) {
+	s, _ := starter(t)
+	out := &buffer{}
+	p, err := s.Start(shell("echo $X $HOME; pwd; echo err >&2", out))
+	require.NoError(t, err)
+	p.Exit()
+	require.Equal(t, "y\n/\nerr\n", out.String())
+}
+
+func TestStartErrors(t *testing.T) {
+	s, stop := starter(t)
+	_, err := s.Start(process.Spec{Path: "/no/such", Output: &buffer{}})
+	require.ErrorContains(t, err, "/no/such")
+	stop()
+	_, err = s.Start(shell("true", &buffer{}))
+	require.ErrorIs(t, err, process.ErrClosed)
+}
+
+func TestStop(t *testing.T) {
+	s, _ := starter(t)
+	polite, err := s.Start(shell("trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", &buffer{}))
+	require.NoError(t, err)
+	time.Sleep(200 * time.Millisecond)
+	require.Equal(t, int32(3), polite.Stop(t.Context(), 5*time.Second).Code)
+
+	stubborn, err := s.Start(shell("trap '' TERM; while :; do sleep 0.05; done", &buffer{}))
+	require.NoError(t, err)
+	time.Sleep(200 * time.Millisecond)
+	began := time.Now()
+	require.Equal(t, int32(9), stubborn.Stop(t.Context(), 300*time.Millisecond).Signal)
+	require.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
+
+	hurried, err := s.Start(shell("trap '' TERM; while :; do sleep 0.05; done", &buffer{}))
+	require.NoError(t, err)
+	time.Sleep(200 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.Equal(t, int32(9), hurried.Stop(ctx, time.Hour).Signal)
+}
+
+func TestTheGroupGoesWithItsLeader(t *testing.T) {
+	s, _ := starter(t)
+	out := &buffer{}
+	p, err := s.Start(shell("sleep 1000 & echo $!", out))
+	require.NoError(t, err)
+	p.Exit()
+	child, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	require.NoError(t, err)
+	gone(t, child)
+}
+
+func TestProcessesEndWithTheStarter(t *testing.T) {
+	s, stop := starter(t)
+	p, err := s.Start(shell("sleep 1000", &buffer{}))
+	require.NoError(t, err)
+	require.True(t, alive(p.PID()))
+	stop()
+	require.Equal(t, int32(9), p.Exit().Signal)
+}
+
+func TestKillStrays(t *testing.T) {
+	mark := t.TempDir()
+	start := func(value string) *exec.Cmd {
+		c := exec.Command("sleep", "1000")
+		c.Env = []string{"A=b", "STRAY_MARK=" + value}
+		require.NoError(t, c.Start())
+		go func() { _ = c.Wait() }()
+		return c
+	}
+	exact, below, other := start(mark), start(mark+"/x"), start(mark+"-other")
+	defer func() { _ = other.Process.Kill() }()
+	n, err := process.KillStrays("STRAY_MARK", mark)
+	require.NoError(t, err)
+	require.Equal(t, 2, n)
+	gone(t, exact.Process.Pid)
+	gone(t, below.Process.Pid)
+	require.True(t, alive(other.Process.Pid), "only whole path elements count")
+	n, err = process.KillStrays("STRAY_MARK", mark)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
