@@ -39,7 +39,7 @@ func (p *Player) Run(ctx context.Context) error {
 	tick := time.NewTicker(playInterval)
 	defer tick.Stop()
 	for {
-		if err := p.play(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		if err := p.Play(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			p.log.Warn("faults not played", "err", err)
 		}
 		select {
@@ -50,8 +50,8 @@ func (p *Player) Run(ctx context.Context) error {
 	}
 }
 
-// play turns the flapping nodes whose time has come.
-func (p *Player) play(ctx context.Context, now time.Time) error {
+// Play turns the flapping nodes whose time has come. Run calls it again and again.
+func (p *Player) Play(ctx context.Context, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	broken, err := p.injector.brokenNodes(ctx)

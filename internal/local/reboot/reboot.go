@@ -18,6 +18,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/local/fault"
 	"github.com/pharos-fleet/pharos/internal/local/layout"
 )
 
@@ -75,7 +76,7 @@ func Reset(ctx context.Context, config *rest.Config, name string) error {
 		node.Labels = map[string]string{}
 	}
 	node.Labels[layout.LabelKubelet] = layout.KubeletRunning
-	if node.Annotations[layout.AnnotationFault] != faultThatStays {
+	if node.Annotations[layout.AnnotationFault] != string(fault.NodeFlap) {
 		delete(node.Annotations, layout.AnnotationFault)
 	}
 	if err := c.Patch(ctx, node, client.MergeFrom(before)); err != nil {
@@ -83,6 +84,3 @@ func Reset(ctx context.Context, config *rest.Config, name string) error {
 	}
 	return nil
 }
-
-// faultThatStays is the fault of a machine that a reset does not help.
-const faultThatStays = "node-flap"
