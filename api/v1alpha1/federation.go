@@ -36,10 +36,12 @@ type FederationSpec struct {
 	Geographies []Geography `json:"geographies,omitempty"`
 
 	// IntervalSeconds is the scrape and evaluation interval of every tier, in
-	// seconds. Unset means 15.
+	// seconds. Unset means 15. It is at most 40, so that a cell can be called
+	// stale while its last heartbeat is still within Prometheus' look-back of
+	// five minutes.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=300
+	// +kubebuilder:validation:Maximum=40
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 
 	// Retention is how long each tier keeps samples, in Prometheus' notation.
