@@ -73,6 +73,7 @@ type Options struct {
 // Reconciler keeps each cell as its Cell says.
 type Reconciler struct {
 	client    client.Client
+	live      client.Reader
 	recorder  events.EventRecorder
 	metrics   *metrics
 	log       *slog.Logger
@@ -85,7 +86,7 @@ func New(o Options) (*Reconciler, error) {
 	if o.Client == nil || o.Live == nil || o.Recorder == nil || o.Registry == nil || o.Log == nil || o.Namespace == "" {
 		return nil, errors.New("cell controller: every option is required")
 	}
-	return &Reconciler{o.Client, o.Recorder, newMetrics(o.Registry), o.Log, o.Namespace, newConnections(o.Live, o.Namespace)}, nil
+	return &Reconciler{o.Client, o.Live, o.Recorder, newMetrics(o.Registry), o.Log, o.Namespace, newConnections(o.Live, o.Namespace)}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
@@ -121,8 +122,9 @@ func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Req
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
+	// Read live: a status older than our own last report would be told again.
 	c := &v1alpha1.Cell{}
-	if err := r.client.Get(ctx, req.NamespacedName, c); err != nil {
+	if err := r.live.Get(ctx, req.NamespacedName, c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !c.DeletionTimestamp.IsZero() {
@@ -148,11 +150,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // next says when to look again. An unreachable cell is tried ever more seldom;
-// an invalid one at the running pace, for its Secret may come to be.
+// one that waits for another object, or is invalid, at the running pace: its
+// Secret may come to be.
 func (r *Reconciler) next(seen *workload.Observation, followed error) (ctrl.Result, error) {
 	problem := (*workload.Problem)(nil)
 	switch {
-	case errors.As(followed, &problem) && problem.Reason == v1alpha1.ReasonInvalid:
+	case errors.As(followed, &problem) && problem.Reason != v1alpha1.ReasonUnreachable:
 		return ctrl.Result{RequeueAfter: wait.Jitter(pollRunning, pollJitter)}, nil
 	case followed != nil:
 		return ctrl.Result{}, followed

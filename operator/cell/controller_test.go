@@ -53,7 +53,7 @@ func TestReconciler(t *testing.T) {
 
 func unknownGeography(t *testing.T, w *world) {
 	w.reconcile(t, "asia-1")
-	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, "the hub has no Federation")
+	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for a Federation")
 	w.create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "europe"}}},

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 		return workload.Invalidf("metadata.name: is longer than the %d characters of a label", maxLabel)
 	}
 	if f == nil {
-		return workload.Invalidf("spec.geography: %q is unknown, because the hub has no Federation", c.Spec.Geography)
+		return &workload.Problem{Reason: v1alpha1.ReasonProgressing, Err: errors.New("waiting for a Federation in the hub")}
 	}
 	var names []string
 	for _, g := range f.Spec.Geographies {

@@ -112,8 +112,9 @@ func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Req
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	// Read live: a status older than our own last report would be told again.
 	f := &v1alpha1.Federation{}
-	if err := r.client.Get(ctx, req.NamespacedName, f); err != nil {
+	if err := r.live.Get(ctx, req.NamespacedName, f); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !f.DeletionTimestamp.IsZero() {
