@@ -37,6 +37,8 @@ func (f *Fleet) Up(ctx context.Context, o Options) error {
 	return explain(s.run(ctx), f.Layout)
 }
 
+var errInterrupted = errors.New("interrupted: the fleet was not started, and nothing is left of it")
+
 // start is one start of a fleet.
 type start struct {
 	layout  layout.Layout
@@ -60,6 +62,9 @@ func (s *start) run(ctx context.Context) (err error) {
 		return errors.Join(err, s.forget(fresh))
 	}
 	found, err := binaries.Ensure(ctx, s.options.Binaries)
+	if ctx.Err() != nil {
+		err = errInterrupted
+	}
 	if err != nil {
 		return errors.Join(err, s.forget(fresh))
 	}
@@ -137,7 +142,7 @@ func (s *start) undo(ctx context.Context, h *handle, fresh bool, cause error) er
 	undone = errors.Join(undone, killing)
 	if ctx.Err() != nil && fresh {
 		undone = errors.Join(undone, s.forget(fresh))
-		return errors.Join(errors.New("interrupted: the fleet was not started, and nothing is left of it"), undone)
+		return errors.Join(errInterrupted, undone)
 	}
 	return errors.Join(fmt.Errorf("%w; logs are in %s, and `%s` removes them", cause, s.layout.LogDir(), downCommand(s.layout)), undone)
 }
