@@ -106,6 +106,7 @@ func (k *Kubelet) createVolume(ctx context.Context, c *corev1.PersistentVolumeCl
 			StorageClassName:              class,
 			VolumeMode:                    c.Spec.VolumeMode,
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: folder}},
+			NodeAffinity:                  k.onThisNode(),
 			ClaimRef: &corev1.ObjectReference{
 				APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID,
 			},
@@ -123,6 +124,14 @@ func (k *Kubelet) createVolume(ctx context.Context, c *corev1.PersistentVolumeCl
 		return nil // somebody binds, too: their word is as good
 	}
 	return err
+}
+
+// onThisNode keeps the pods that use a volume on the node that has its folder.
+func (k *Kubelet) onThisNode() *corev1.VolumeNodeAffinity {
+	here := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{k.opts.NodeName}}
+	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{here}},
+	}}}
 }
 
 func (k *Kubelet) bindClaim(ctx context.Context, cached *corev1.PersistentVolumeClaim) error {

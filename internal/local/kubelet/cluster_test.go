@@ -4,9 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/pharos-fleet/pharos/internal/local/kubelet"
+	"github.com/pharos-fleet/pharos/internal/local/kubelet/process"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
@@ -24,18 +25,24 @@ func runServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(file, kubeconfig, 0o600))
-	cmd := exec.Command(testkit.Binary(t, name), append([]string{"--kubeconfig=" + file, "--leader-elect=false", "--secure-port=0"}, args...)...)
 	out := &syncBuffer{}
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, cmd.Start())
+	starter := process.NewStarter()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { starter.Run(ctx) })
+	server, err := starter.Start(process.Spec{
+		Path: testkit.Binary(t, name), Env: os.Environ(), Output: out,
+		Args: append([]string{"--kubeconfig=" + file, "--leader-elect=false", "--secure-port=0"}, args...),
+	})
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
+		cancel()
+		running.Wait()
 		if t.Failed() {
 			t.Log(out.String())
 		}
 	})
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Stop(ctx, 0) })
 }
 
 // template makes a pod template of a pod that the scheduler has to place on the node.
@@ -51,7 +58,7 @@ func TestUnderRealControllers(t *testing.T) {
 	t.Parallel()
 	runServer(t, "kube-scheduler")
 	runServer(t, "kube-controller-manager", "--controllers=statefulset-controller,job-controller,node-lifecycle-controller,garbage-collector-controller,persistentvolumeclaim-protection-controller,persistentvolume-protection-controller")
-	n := startNode(t)
+	n := startNode(t, func(o *kubelet.Options) { o.NoClaims = false })
 	t.Run("StatefulSet with claims", n.testStatefulSet)
 	t.Run("Job", n.testJob)
 }

@@ -153,7 +153,9 @@ func (k *Kubelet) serve(ctx context.Context, listener net.Listener) error {
 	g.Go(func() error { return ended(ctx, "node controller", k.runNode(ctx, pc, nc)) })
 	g.Go(func() error { k.writeStatuses(ctx); return nil })
 	g.Go(func() error { k.sweep(ctx); return nil })
-	g.Go(func() error { k.provisionClaims(ctx); return nil })
+	if !k.opts.NoClaims {
+		g.Go(func() error { k.provisionClaims(ctx); return nil })
+	}
 	if k.opts.ServiceProxy {
 		g.Go(func() error { k.serveServices(ctx); return nil })
 	}

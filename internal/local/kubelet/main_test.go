@@ -125,6 +125,7 @@ func newNode(t *testing.T, change ...func(*kubelet.Options)) *testNode {
 		PodCIDR:         fmt.Sprintf("127.90.%d.0/24", lastRange.Load()),
 		Listen:          fmt.Sprintf("127.90.127.1:%d", lastPort.Add(1)),
 		Images:          map[string]string{toolImage: toolBinary},
+		NoClaims:        true,
 		RestartDelay:    200 * time.Millisecond,
 		MaxRestartDelay: time.Second,
 		Log:             slog.New(slog.NewTextHandler(n.log, nil)),

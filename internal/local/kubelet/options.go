@@ -37,6 +37,9 @@ type Options struct {
 	Images map[string]string
 	// ServiceProxy makes the kubelet listen on the cluster IPs of Services, and resolve their names in arguments.
 	ServiceProxy bool
+	// NoClaims leaves volume claims to another kubelet. By default this one fulfils all claims of the cluster that name no
+	// storage class, or StorageClass; one kubelet of a cluster may.
+	NoClaims bool
 	// StopTimeout bounds how long containers may take to end when Run ends; 5 s by default.
 	StopTimeout time.Duration
 	// RestartDelay is the wait before the second restart in a row, and doubles with each further one up to
