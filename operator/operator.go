@@ -16,10 +16,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -130,9 +128,6 @@ func newOperator(o Options, lease string, caches cache.Options) (*Operator, erro
 		return nil, err
 	}
 	logger := logr.FromSlogHandler(o.Log.Handler())
-	// Libraries below log where the whole process does.
-	log.SetLogger(logger)
-	klog.SetLogger(logger)
 	caches.DefaultTransform = cache.TransformStripManagedFields()
 	m, err := manager.New(o.Config, manager.Options{
 		Scheme:                        kube.Scheme(),

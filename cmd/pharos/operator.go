@@ -3,7 +3,10 @@ package main
 import (
 	"os"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/kube"
@@ -48,6 +51,8 @@ func operatorFlags(cmd *cobra.Command, opts *operator.Options, listen string) fu
 			return err
 		}
 		opts.Log = obs.NewLogger(os.Stderr, logFormat, level)
+		ctrllog.SetLogger(logr.FromSlogHandler(opts.Log.Handler()))
+		klog.SetSlogLogger(opts.Log)
 		opts.Config, err = kube.Config(kubeconfig)
 		return err
 	}
