@@ -45,7 +45,7 @@ func (f *Fleet) Down(ctx context.Context, keep bool) (DownResult, error) {
 	if result.Killed, err = proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout)); err != nil {
 		return result, err
 	}
-	if err := proveSilence(l); err != nil {
+	if err := awaitSilence(ctx, l); err != nil {
 		return result, err
 	}
 	if keep {
@@ -93,6 +93,24 @@ func forceSupervisor(l layout.Layout) (*os.File, error) {
 		return nil, fmt.Errorf("another pharos is starting or stopping the fleet in %s: end it first", l.Dir)
 	}
 	return lock, err
+}
+
+// awaitSilence proves that nothing listens on the fleet's addresses. A process
+// that was killed a moment ago is no longer known as the fleet's while the
+// kernel still takes down its sockets, so the first answers do not count.
+func awaitSilence(ctx context.Context, l layout.Layout) error {
+	deadline := time.Now().Add(silenceTimeout)
+	for {
+		err := proveSilence(l)
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(err, ctx.Err())
+		case <-time.After(lookInterval):
+		}
+	}
 }
 
 // proveSilence fails when something listens on an address of the fleet.

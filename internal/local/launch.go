@@ -23,6 +23,8 @@ const (
 	stopTimeout = 8 * time.Second
 	// killTimeout is how long processes may take to end after SIGKILL.
 	killTimeout = 2 * time.Second
+	// silenceTimeout is how long the kernel may take to close their sockets.
+	silenceTimeout = 3 * time.Second
 )
 
 // File descriptors that the supervisor inherits, after the three standard ones.

@@ -73,8 +73,8 @@ func appliesEveryPart(t *testing.T, w *world) {
 	args := w.deployment(t, "remediator").Spec.Template.Spec.Containers[0].Args
 	require.Equal(t, []string{
 		"remediator", "--listen=$(POD_IP):8081", "--namespace=$(POD_NAMESPACE)",
-		"--central=a=http://" + w.service(t, "central-a").Spec.ClusterIP + ":9090",
-		"--central=b=http://" + w.service(t, "central-b").Spec.ClusterIP + ":9090",
+		"--central=central-a=http://" + w.service(t, "central-a").Spec.ClusterIP + ":9090",
+		"--central=central-b=http://" + w.service(t, "central-b").Spec.ClusterIP + ":9090",
 	}, args)
 
 	notify := w.deployment(t, "notify").Spec.Template.Spec

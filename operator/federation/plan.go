@@ -120,7 +120,7 @@ func relay(parts parts, f *v1alpha1.Federation, r rendered) workload.Program {
 func remediator(parts parts, at addresses) workload.Program {
 	args := []string{"--namespace=$(POD_NAMESPACE)"}
 	for _, replica := range replicas() {
-		args = append(args, "--central="+replica+"=http://"+at.centrals[replica])
+		args = append(args, "--central=central-"+replica+"=http://"+at.centrals[replica])
 	}
 	return workload.Program{Part: parts.remediator(), Args: args}
 }

@@ -207,11 +207,12 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		return reason, message
 	}
 	cluster := clusterRef{p.cell.Name, p.machine.Cluster}
-	if t := r.path[cluster]; t.suspect() {
-		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, cluster.cluster)
-	}
+	// The gate comes first: it names the rack, where the path is a mere suspicion.
 	if reason, message := r.ix.gate.blocks(p, s.settings.percent); reason != "" {
 		return reason, message
+	}
+	if t := r.path[cluster]; t.suspect() {
+		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, cluster.cluster)
 	}
 	last := r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)]
 	if left := last.at.Add(s.settings.cooldown).Sub(r.now); !last.at.IsZero() && left > 0 {

@@ -22,8 +22,8 @@ func TestWholeRackIsHeldAndOthersGoOn(t *testing.T) {
 	w.fail("shop-1-07")
 	plan := w.decide()
 	require.Equal(t, []string{
-		"shop-0-00 Hold ControlPathSuspected", "shop-0-01 Hold ControlPathSuspected", "shop-0-02 Hold ControlPathSuspected",
-		"shop-0-03 Hold ControlPathSuspected", "shop-0-04 Hold ControlPathSuspected", "shop-1-07 Act Unhealthy",
+		"shop-0-00 Hold CorrelatedFailure", "shop-0-01 Hold ControlPathSuspected", "shop-0-02 Hold ControlPathSuspected",
+		"shop-0-03 Hold CorrelatedFailure", "shop-0-04 Hold ControlPathSuspected", "shop-1-07 Act Unhealthy",
 	}, verdicts(plan))
 	require.Contains(t, plan.Decisions[0].Message, "5 of 20 Leases of cluster shop-0 are old")
 }

@@ -101,13 +101,13 @@ func TestFleetUnderFaults(t *testing.T) {
 	p := newPerson(t, 9)
 	p.becomeOrdinary()
 	p.must("up")
-	w := &world{t, p.fleet()}
+	f := p.fleet()
 
-	t.Run("a second up is refused", func(t *testing.T) { secondUp(t, p) })
-	t.Run("a killed component is started again and said so", func(t *testing.T) { killedComponent(t, p) })
-	t.Run("a rack that stops is held, a single node elsewhere is repaired", func(t *testing.T) { rackStop(t, p, w) })
-	t.Run("one central alone is not evidence", func(t *testing.T) { blindCentral(t, p, w) })
-	t.Run("a fleet whose supervisor is killed leaves nothing", func(t *testing.T) { killedSupervisor(t, p) })
+	t.Run("a second up is refused", func(t *testing.T) { secondUp(t, p.in(t)) })
+	t.Run("a killed component is started again and said so", func(t *testing.T) { killedComponent(t, p.in(t)) })
+	t.Run("a rack that stops is held, a single node elsewhere is repaired", func(t *testing.T) { rackStop(t, p.in(t), &world{t, f}) })
+	t.Run("one central alone is not evidence", func(t *testing.T) { blindCentral(t, p.in(t), &world{t, f}) })
+	t.Run("a fleet whose supervisor is killed leaves nothing", func(t *testing.T) { killedSupervisor(t, p.in(t)) })
 	p.requireNothingLeft()
 }
 

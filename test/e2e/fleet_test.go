@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pharos-fleet/pharos/internal/local"
 	"github.com/pharos-fleet/pharos/internal/local/layout"
@@ -31,6 +33,8 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	// The library complains on standard error until it is given a logger.
+	ctrllog.SetLogger(logr.Discard())
 	os.Exit(run(m))
 }
 
@@ -72,6 +76,13 @@ func newPerson(t *testing.T, instance int) *person {
 		require.NoError(t, os.RemoveAll(base))
 	})
 	return p
+}
+
+// in is the same person in a subtest.
+func (p *person) in(t *testing.T) *person {
+	same := *p
+	same.t = t
+	return &same
 }
 
 // servers is a folder with all server binaries that any user may read.

@@ -83,6 +83,9 @@ func controllers(c layout.Cluster) string {
 			"replicaset-controller",
 			"job-controller",
 			"ttl-after-finished-controller",
+			// They take the finalizers off claims and volumes that are deleted.
+			"persistentvolumeclaim-protection-controller",
+			"persistentvolume-protection-controller",
 		)
 	}
 	return strings.Join(names, ",")
