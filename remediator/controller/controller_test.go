@@ -184,7 +184,7 @@ func testRack(t *testing.T, config *rest.Config) {
 	p := f.policy()
 	require.Equal(t, int32(5), p.Status.Held)
 	for _, h := range p.Status.Holds {
-		require.Equal(t, string(policy.ReasonControlPathSuspected), h.Reason)
+		require.Equal(t, string(policy.ReasonCorrelatedFailure), h.Reason)
 	}
 }
 

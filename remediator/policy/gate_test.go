@@ -22,10 +22,25 @@ func TestWholeRackIsHeldAndOthersGoOn(t *testing.T) {
 	w.fail("shop-1-07")
 	plan := w.decide()
 	require.Equal(t, []string{
-		"shop-0-00 Hold CorrelatedFailure", "shop-0-01 Hold ControlPathSuspected", "shop-0-02 Hold ControlPathSuspected",
-		"shop-0-03 Hold CorrelatedFailure", "shop-0-04 Hold ControlPathSuspected", "shop-1-07 Act Unhealthy",
+		"shop-0-00 Hold CorrelatedFailure", "shop-0-01 Hold CorrelatedFailure", "shop-0-02 Hold CorrelatedFailure",
+		"shop-0-03 Hold CorrelatedFailure", "shop-0-04 Hold CorrelatedFailure", "shop-1-07 Act Unhealthy",
 	}, verdicts(plan))
-	require.Contains(t, plan.Decisions[0].Message, "5 of 20 Leases of cluster shop-0 are old")
+	require.Contains(t, plan.Decisions[0].Message, "5 of 5 machines of rack")
+}
+
+// One in each of four racks is within the gate of every rack and, just, of the
+// cluster. But a fifth of the kubelets fell silent at once.
+func TestSilenceAcrossRacksSuspectsThePath(t *testing.T) {
+	w := newWorld(1, 4, 5)
+	for _, node := range []string{"shop-0-00", "shop-0-05", "shop-0-10", "shop-0-15"} {
+		w.fail(node)
+	}
+	plan := w.decide()
+	require.Equal(t, []string{
+		"shop-0-00 Hold ControlPathSuspected", "shop-0-05 Hold ControlPathSuspected",
+		"shop-0-10 Hold ControlPathSuspected", "shop-0-15 Hold ControlPathSuspected",
+	}, verdicts(plan))
+	require.Contains(t, plan.Decisions[0].Message, "4 of 20 Leases of cluster shop-0 are old")
 }
 
 func TestRackOfALargeClusterIsCorrelated(t *testing.T) {
