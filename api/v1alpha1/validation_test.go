@@ -1,0 +1,131 @@
+package v1alpha1_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+// What cannot be meant is refused by the API server itself, with the reason.
+func TestAPIServerRefuses(t *testing.T) {
+	c, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   string // empty: accepted
+	}{
+		"a policy that selects nothing": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Pools = nil }), "an empty selection is not everything"},
+		"a policy with empty lists": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Pools, s.Cells = []string{}, []string{}
+		}), "an empty selection is not everything"},
+		"a policy of everything and something": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.MatchAll = v1alpha1.MatchAllMachines
+		}), "matchAll stands alone"},
+		"a policy of everything": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Pools, s.MatchAll = nil, v1alpha1.MatchAllMachines
+		}), ""},
+		"an action that this version does not run": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Action = v1alpha1.ActionReplace
+		}), "only Reboot"},
+		"a gate that lets everything through": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.MaxUnhealthyPercent = ptr.To(int32(100))
+		}), "maxUnhealthyPercent"},
+		"a mode that does not exist": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = "Yes" }), "spec.mode"},
+		"an external edge nowhere": {cell(func(s *v1alpha1.CellSpec) {
+			s.Edge.Mode = v1alpha1.EdgeExternal
+		}), "an External edge needs edge.endpoints"},
+		"an external edge somewhere": {cell(func(s *v1alpha1.CellSpec) {
+			s.Edge = v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"edge.example.org:9090"}}
+		}), ""},
+		"a cell without geography": {cell(func(s *v1alpha1.CellSpec) { s.Geography = "" }), "spec.geography"},
+		"a federation without geography": {&v1alpha1.Federation{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
+			Spec:       v1alpha1.FederationSpec{Retention: "24h"},
+		}, "spec.geographies"},
+		"an interval longer than the look-back allows": {&v1alpha1.Federation{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
+			Spec: v1alpha1.FederationSpec{
+				Geographies: []v1alpha1.Geography{{Name: "asia"}}, IntervalSeconds: ptr.To(int32(41)),
+			},
+		}, "spec.intervalSeconds"},
+		"a geography that is no name": {&v1alpha1.Federation{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
+			Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: `a"b{}`}}},
+		}, "spec.geographies[0].name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.Create(t.Context(), tc.object)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	t.Run("a changed record", func(t *testing.T) {
+		r := record()
+		require.NoError(t, c.Create(t.Context(), r))
+		r.Spec.Reason = "another reason"
+		require.ErrorContains(t, c.Update(t.Context(), r), "is a record and cannot be changed")
+	})
+}
+
+func policy(change func(*v1alpha1.RemediationPolicySpec)) client.Object {
+	p := &v1alpha1.RemediationPolicy{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"},
+		Spec:       v1alpha1.RemediationPolicySpec{Mode: v1alpha1.ModeAct, Pools: []string{"workers"}},
+	}
+	change(&p.Spec)
+	return p
+}
+
+func cell(change func(*v1alpha1.CellSpec)) client.Object {
+	c := &v1alpha1.Cell{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "c-"},
+		Spec:       v1alpha1.CellSpec{Geography: "asia", Region: "asia-east", KubeconfigSecret: "asia-1"},
+	}
+	change(&c.Spec)
+	return c
+}
+
+func record() *v1alpha1.Remediation {
+	now := metav1.Now()
+	return &v1alpha1.Remediation{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "r-"},
+		Spec: v1alpha1.RemediationSpec{
+			PolicyName: "workers",
+			Target: v1alpha1.RemediationTarget{
+				Cell: "asia-1", Namespace: "fleet", Cluster: "shop", Machine: "m", MachineUID: "u", Node: "n",
+			},
+			Action: v1alpha1.ActionReboot, Reason: "not ready", Deadline: now,
+			Evidence: v1alpha1.Evidence{
+				AgreedAt: now,
+				Signals:  []v1alpha1.SignalRecord{{Source: "node", ObservedAt: now, Says: "Ready=Unknown"}},
+			},
+			Gate: v1alpha1.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
+		},
+	}
+}
+
+func TestPhasesThatAreFinal(t *testing.T) {
+	for phase, final := range map[v1alpha1.RemediationPhase]bool{
+		"":                            false,
+		v1alpha1.RemediationPending:   false,
+		v1alpha1.RemediationActing:    false,
+		v1alpha1.RemediationVerifying: false,
+		v1alpha1.RemediationSucceeded: true,
+		v1alpha1.RemediationFailed:    true,
+		v1alpha1.RemediationCancelled: true,
+	} {
+		require.Equal(t, final, phase.Final(), string(phase))
+	}
+}
