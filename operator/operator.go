@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
@@ -127,11 +126,10 @@ func newOperator(o Options, lease string, caches cache.Options) (*Operator, erro
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	logger := logr.FromSlogHandler(o.Log.Handler())
 	caches.DefaultTransform = cache.TransformStripManagedFields()
 	m, err := manager.New(o.Config, manager.Options{
 		Scheme:                        kube.Scheme(),
-		Logger:                        logger,
+		Logger:                        obs.Logr(o.Log),
 		Cache:                         caches,
 		LeaderElection:                true,
 		LeaderElectionID:              lease,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pharos-fleet/pharos/internal/local"
 	"github.com/pharos-fleet/pharos/internal/local/fault"
 )
 
@@ -22,6 +23,10 @@ func (f *fleetFlags) injector() (*fault.Injector, error) {
 	if err != nil {
 		return nil, err
 	}
+	return injectorOf(fleet)
+}
+
+func injectorOf(fleet *local.Fleet) (*fault.Injector, error) {
 	configs, err := fleet.Configs()
 	if err != nil {
 		return nil, fmt.Errorf("no fleet runs here: start one with `pharos up`: %w", err)

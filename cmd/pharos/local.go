@@ -8,10 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/local"
@@ -53,11 +51,15 @@ func (f *fleetFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.stateDir, "state-dir", "", "folder of the fleet's state (default $XDG_STATE_HOME/pharos/fleet-N)")
 }
 
+// open is for the commands that people type. What the libraries log is not for
+// them: all that they need to know is in the command's own words.
 func (f *fleetFlags) open() (*local.Fleet, error) {
-	// The library complains on standard error until it is given a logger.
-	ctrllog.SetLogger(logr.FromSlogHandler(slog.DiscardHandler))
-	return local.Open(f.instance, f.stateDir)
+	obs.BridgeKubernetes(slog.New(slog.DiscardHandler))
+	return f.find()
 }
+
+// find is for the parts of the fleet, which log.
+func (f *fleetFlags) find() (*local.Fleet, error) { return local.Open(f.instance, f.stateDir) }
 
 func newSuperviseCommand() *cobra.Command {
 	var fleet fleetFlags
@@ -66,18 +68,17 @@ func newSuperviseCommand() *cobra.Command {
 		Short: "Run the processes of a local fleet",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := fleet.open()
+			log := componentLog()
+			f, err := fleet.find()
 			if err != nil {
 				return err
 			}
-			return local.Supervise(cmd.Context(), f.Layout, componentLog())
+			return local.Supervise(cmd.Context(), f.Layout, log)
 		},
 	}
 	fleet.register(cmd)
 	return cmd
 }
-
-func componentLog() *slog.Logger { return obs.NewLogger(os.Stderr, obs.FormatText, slog.LevelInfo) }
 
 func newKubeletCommand() *cobra.Command {
 	opts := kubelet.Options{StopTimeout: 3 * time.Second, ServiceProxy: true}
@@ -174,15 +175,20 @@ func newFaultsCommand() *cobra.Command {
 		Short: "Play the injected faults that need a hand",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			injector, err := fleet.injector()
+			log := componentLog()
+			f, err := fleet.find()
 			if err != nil {
 				return err
 			}
-			server, err := obs.NewServer(obs.ServerOptions{Address: listen, Registry: obs.NewRegistry(), Log: componentLog()})
+			injector, err := injectorOf(f)
 			if err != nil {
 				return err
 			}
-			return runBoth(cmd.Context(), server.Run, fault.NewPlayer(injector, componentLog()).Run)
+			server, err := obs.NewServer(obs.ServerOptions{Address: listen, Registry: obs.NewRegistry(), Log: log})
+			if err != nil {
+				return err
+			}
+			return runBoth(cmd.Context(), server.Run, fault.NewPlayer(injector, log).Run)
 		},
 	}
 	fleet.register(cmd)
@@ -199,12 +205,15 @@ func runBoth(ctx context.Context, a, b func(context.Context) error) error {
 }
 
 func newRebootCommand() *cobra.Command {
-	opts := reboot.Options{Getenv: os.Getenv, Log: componentLog()}
+	opts := reboot.Options{Getenv: os.Getenv}
 	cmd := &cobra.Command{
 		Use:   "reboot",
 		Short: "Reset the machine that a repair Job is about",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return reboot.Run(cmd.Context(), opts) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			opts.Log = componentLog()
+			return reboot.Run(cmd.Context(), opts)
+		},
 	}
 	cmd.Flags().StringVar(&opts.KubeconfigDir, "kubeconfig-dir", "", "folder of a kubeconfig for each business cluster")
 	return cmd

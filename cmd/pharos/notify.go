@@ -1,27 +1,23 @@
 package main
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/pharos-fleet/pharos/central/notify"
-	"github.com/pharos-fleet/pharos/internal/obs"
 )
 
 func newNotifyCommand() *cobra.Command {
 	var opts notify.Options
-	var config, logLevel, logFormat string
+	var config string
+	var log logFlags
 	cmd := &cobra.Command{
 		Use:   "notify",
 		Short: "Relay Alertmanager's notifications to DingTalk robots",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			level, err := obs.ParseLevel(logLevel)
-			if err != nil {
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if opts.Log, err = log.open(); err != nil {
 				return err
 			}
-			opts.Log = obs.NewLogger(os.Stderr, logFormat, level)
 			if opts.Config, err = notify.LoadConfig(config); err != nil {
 				return err
 			}
@@ -38,7 +34,6 @@ func newNotifyCommand() *cobra.Command {
 	flags.StringVar(&opts.SpoolDir, "spool", "/notify", "folder that keeps notifications until they are sent")
 	flags.DurationVar(&opts.DedupWindow, "dedup-window", notify.DefaultDedupWindow,
 		"how long the same notification is not told again; must be below Alertmanager's repeat_interval")
-	flags.StringVar(&logLevel, "log-level", "info", "debug, info, warn or error")
-	flags.StringVar(&logFormat, "log-format", obs.FormatText, "text or json")
+	log.register(cmd)
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 func TestLoggerTravelsInContext(t *testing.T) {
 	var out bytes.Buffer
 	ctx := obs.Into(t.Context(), obs.NewLogger(&out, obs.FormatJSON, slog.LevelInfo))
-	obs.From(ctx).Info("patched machine", "machine", "m-1")
+	obs.From(ctx).Info("patched machine", slog.String("machine", "m-1"))
 	obs.From(ctx).Debug("not shown")
 	require.Contains(t, out.String(), `"machine":"m-1"`)
 	require.NotContains(t, out.String(), "not shown")

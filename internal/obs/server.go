@@ -90,7 +90,9 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		err = errors.Join(err, s.server.Close())
 	}
-	<-served
+	if serveErr := <-served; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
 	return err
 }
 
