@@ -125,7 +125,7 @@ func (a *Agent) handler() http.Handler {
 // ready says why the agent cannot speak for its cell yet.
 func (a *Agent) ready() error {
 	if !a.clusters.HasSynced() || !a.machines.HasSynced() {
-		return errors.New("Clusters and Machines of the cell are not listed yet")
+		return errors.New("the Clusters and Machines of the cell are not listed yet")
 	}
 	return nil
 }

@@ -1,20 +1,14 @@
 package agent
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,129 +19,19 @@ import (
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/transport"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
-	"github.com/pharos-fleet/pharos/internal/kube"
-	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
-// site is a cell with an agent at work.
-type site struct {
-	t       *testing.T
-	cell    client.Client
-	address string
-	url     string
-	log     *syncBuffer
-}
-
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) count(s string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), s)
-}
-
-func startAgent(t *testing.T, config *rest.Config) *site {
-	t.Helper()
-	s := &site{t: t, log: &syncBuffer{}}
-	s.address = fmt.Sprintf("%s:%d", loopback, freePort(t))
-	a, err := New(Options{Cell: config, Listen: s.address, Log: slog.New(slog.NewTextHandler(s.log, nil))})
-	require.NoError(t, err)
-	s.url = "http://" + s.address
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-		if t.Failed() {
-			t.Log(s.log.buf.String())
-		}
-	})
-	return s
-}
-
-func newSite(t *testing.T) *site {
-	config := testkit.APIServer(t)
-	s := startAgent(t, config)
-	var err error
-	s.cell, err = client.New(config, client.Options{Scheme: kube.Scheme()})
-	require.NoError(t, err)
-	for _, name := range []string{"fleet", "other"} {
-		s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+func TestNotReadyBeforeTheCellAnswers(t *testing.T) {
+	s := startAgent(t, restConfig("http://"+loopback+":1"))
+	for _, path := range []string{"/readyz", "/state/metrics", "/sd/business"} {
+		resp, body := s.get(path, nil)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
+		require.Contains(t, body, "not listed yet")
 	}
-	return s
-}
-
-func (s *site) create(o client.Object) {
-	s.t.Helper()
-	o.SetCreationTimestamp(metav1.Time{})
-	require.NoError(s.t, s.cell.Create(s.t.Context(), o))
-}
-
-// observe puts a kubeconfig where the agent looks for it.
-func (s *site) observe(cluster string, kubeconfig []byte) {
-	s.t.Helper()
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: cluster + "-observer"},
-		Data:       map[string][]byte{"kubeconfig": kubeconfig},
-	}
-	err := s.cell.Update(s.t.Context(), secret)
-	if client.IgnoreNotFound(err) == nil && err != nil {
-		err = s.cell.Create(s.t.Context(), secret)
-	}
-	require.NoError(s.t, err)
-}
-
-func (s *site) get(path string, header http.Header) (*http.Response, string) {
-	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.url+path, nil)
-	require.NoError(s.t, err)
-	req.Header = header
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(s.t, err)
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
-	return resp, string(body)
-}
-
-// series returns the samples of the state that begin with a prefix.
-func (s *site) series(prefix string) []string {
-	s.t.Helper()
-	_, body := s.get("/state/metrics", nil)
-	var out []string
-	for _, line := range samplesOf(body) {
-		if strings.HasPrefix(line, prefix) {
-			out = append(out, line)
-		}
-	}
-	return out
-}
-
-func (s *site) has(line string) func() bool {
-	return func() bool { return len(s.series(line)) > 0 }
-}
-
-func (s *site) within(limit time.Duration, what string, condition func() bool) {
-	s.t.Helper()
-	begin := time.Now()
-	require.True(s.t, waitFor(limit, condition), "within %s: %s", limit, what)
-	s.t.Logf("%s: after %s", what, time.Since(begin).Round(100*time.Millisecond))
+	resp, _ := s.get("/healthz", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
 }
 
 // TestAgent follows one cell with a business cluster through its life.
@@ -378,112 +262,4 @@ func forgets(t *testing.T, s *site, _ *businessServer) {
 	require.NotContains(t, body, `cluster="shop"`)
 	_, body = s.get("/sd/business", nil)
 	require.Equal(t, "[]\n", body)
-}
-
-// TestProbeFindsAWatchThatHangs puts something between agent and API server
-// that answers all requests and lets the events of long watches lie.
-func TestProbeFindsAWatchThatHangs(t *testing.T) {
-	business := startBusiness(t)
-	business.createNode("n1")
-	hang := &hangingWatch{gate: make(chan struct{})}
-	front := hang.serve(t, business.url)
-	conn, err := connect(kubeconfig(front, "first-token"), nopWatchError)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	var watching sync.WaitGroup
-	watching.Go(func() { conn.run(ctx) })
-	defer watching.Wait()
-	defer cancel()
-
-	waitFor(10*time.Second, func() bool {
-		err = conn.probe(t.Context())
-		return err == nil
-	})
-	require.NoError(t, err)
-	business.setReady("n1", corev1.ConditionUnknown)
-	require.NoError(t, conn.probe(t.Context()), "a watch that follows is believed")
-	hang.begin()
-	require.NoError(t, conn.probe(t.Context()), "nothing has happened that it could have missed")
-	business.setReady("n1", corev1.ConditionTrue)
-	require.ErrorContains(t, conn.probe(t.Context()), "the watch of nodes hangs")
-	hang.end()
-	require.True(t, waitFor(10*time.Second, func() bool { return conn.probe(t.Context()) == nil }))
-}
-
-func nopWatchError(context.Context, *cache.Reflector, error) {}
-
-// hangingWatch holds what long watches say back between begin and end.
-type hangingWatch struct {
-	mu    sync.Mutex
-	gate  chan struct{}
-	holds bool
-}
-
-func (h *hangingWatch) begin() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.holds = true
-}
-
-func (h *hangingWatch) end() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.holds = false
-	close(h.gate)
-}
-
-func (h *hangingWatch) wait() {
-	h.mu.Lock()
-	holds := h.holds
-	h.mu.Unlock()
-	if holds {
-		<-h.gate
-	}
-}
-
-func (h *hangingWatch) serve(t *testing.T, target string) string {
-	t.Helper()
-	to, err := url.Parse(target)
-	require.NoError(t, err)
-	rt, err := transport.New(&transport.Config{TLS: transport.TLSConfig{Insecure: true}})
-	require.NoError(t, err)
-	proxy := &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
-		Transport:     rt,
-		FlushInterval: -1,
-		ErrorLog:      slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
-		ModifyResponse: func(r *http.Response) error {
-			q := r.Request.URL.Query()
-			if q.Get("watch") != "" && q.Get("timeoutSeconds") != "1" {
-				r.Body = &heldBody{ReadCloser: r.Body, wait: h.wait}
-			}
-			return nil
-		},
-	}
-	front := httptest.NewTLSServer(proxy)
-	t.Cleanup(front.Close)
-	return front.URL
-}
-
-// heldBody waits after it has read, so that what was read is held back.
-type heldBody struct {
-	io.ReadCloser
-	wait func()
-}
-
-func (b *heldBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.wait()
-	return n, err
-}
-
-func TestNotReadyBeforeTheCellAnswers(t *testing.T) {
-	s := startAgent(t, restConfig("http://"+loopback+":1"))
-	for _, path := range []string{"/readyz", "/state/metrics", "/sd/business"} {
-		resp, body := s.get(path, nil)
-		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
-		require.Contains(t, body, "not listed yet")
-	}
-	resp, _ := s.get("/healthz", nil)
-	require.Equal(t, http.StatusOK, resp.StatusCode)
 }

@@ -98,8 +98,7 @@ func (m *member) run(ctx context.Context) {
 // connectOnce keeps one connection as long as it is of use, and says why it ended.
 func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 	kubeconfig, err := m.readKubeconfig(ctx)
-	var gone *noKubeconfigError
-	if errors.As(err, &gone) {
+	if _, gone := errors.AsType[*noKubeconfigError](err); gone {
 		m.use(nil) // whoever took it away meant it
 	}
 	if err != nil {
@@ -159,8 +158,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 // is gone. A cell that does not answer is no reason to end it.
 func (m *member) checkSecret(ctx context.Context, used [sha256.Size]byte) error {
 	kubeconfig, err := m.readKubeconfig(ctx)
-	var gone *noKubeconfigError
-	if errors.As(err, &gone) {
+	if _, gone := errors.AsType[*noKubeconfigError](err); gone {
 		return err
 	}
 	if err == nil && sha256.Sum256(kubeconfig) != used {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -47,7 +48,7 @@ func (a *Agent) serveProxy(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if err := copyBounded(w, resp.Body, maxProxied); err != nil {
-		a.log.Warn("scrape through the proxy ended early", "Cluster", m.key.namespace+"/"+m.key.name, "error", err)
+		a.log.Warn("scrape through the proxy ended early", slog.String("Cluster", m.key.namespace+"/"+m.key.name), slog.Any("error", err))
 		panic(http.ErrAbortHandler) // half a scrape must not look like a whole one
 	}
 }
@@ -79,8 +80,7 @@ func (m *member) scrape(ctx context.Context, header http.Header) (*http.Response
 // withoutURL leaves out the address of a business cluster, which a scraper
 // need not know.
 func withoutURL(err error) error {
-	var withURL *url.Error
-	if errors.As(err, &withURL) {
+	if withURL, ok := errors.AsType[*url.Error](err); ok {
 		return withURL.Err
 	}
 	return err
