@@ -126,9 +126,20 @@ type RemediationRequest struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Deadline after which the request must not be started any more.
+	// StartBefore is when the request lapses: its owner must not start it
+	// then or later. It is close to the moment at which the evidence was last
+	// confirmed, so that a request that was overlooked is never carried out on
+	// a machine that has since recovered.
+	// +required
+	StartBefore metav1.Time `json:"startBefore,omitzero"`
+	// Deadline by which a repair that was started must have ended.
 	// +required
 	Deadline metav1.Time `json:"deadline,omitzero"`
+	// HardwareID of the machine that the evidence is about. Its owner refuses
+	// the request when the machine's own differs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	HardwareID string `json:"hardwareID,omitempty"`
 }
 
 // RepairPhase is how far the owner of an object is with a repair.

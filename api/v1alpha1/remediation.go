@@ -46,8 +46,7 @@ type RemediationSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Deadline after which the repair must not be started, and a started one
-	// that is not verified has failed.
+	// Deadline by which the repair must be verified; otherwise it has failed.
 	// +required
 	Deadline metav1.Time `json:"deadline,omitzero"`
 	// Evidence that the decision rests on, and when it agreed.
@@ -89,6 +88,10 @@ type RemediationTarget struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	HardwareID string `json:"hardwareID,omitempty"`
+	// ProviderID of the node, as on the Node and on the Machine.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
 	// BootID of the node when the decision was made; a reboot changes it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
@@ -189,6 +192,13 @@ type RemediationStatus struct {
 	// VerifiedAt is when metrics and the live node agreed that the target is well.
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`
+	// Confirmation is the evidence that was read just before the target was
+	// touched. The spec's may be older, when the repair had to wait.
+	// +optional
+	// +listType=map
+	// +listMapKey=source
+	// +kubebuilder:validation:MaxItems=16
+	Confirmation []SignalRecord `json:"confirmation,omitempty"`
 	// Verification is the evidence that closed the repair.
 	// +optional
 	// +listType=map

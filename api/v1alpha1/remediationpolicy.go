@@ -90,10 +90,11 @@ type RemediationPolicySpec struct {
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
-	// CooldownSeconds is how long after a repair the same machine is left
-	// alone, in seconds. Unset means 3600.
+	// CooldownSeconds is how long after a repair that succeeded the same
+	// machine is left alone, in seconds. After one that failed it is left to
+	// people. Unset means 3600.
 	// +optional
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
 	CooldownSeconds *int32 `json:"cooldownSeconds,omitempty"`
 }
