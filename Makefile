@@ -37,7 +37,8 @@ test: build ## Run every test: units, rules, controllers on real servers, end to
 	@$(if $(RACE),,echo '!! NO RACE DETECTOR: there is no C compiler here, which it needs')
 	@$(MAKE) -j2 servers test-objects
 	@$(call say,unit tests · rule tests by promtool · controllers on a real kube-apiserver)
-	@$(UNIT); go test $(RACE) -timeout 15m $$packages
+# More packages at once than there are processors: most tests wait for servers.
+	@$(UNIT); go test $(RACE) -p 4 -timeout 15m $$packages
 	@$(call say,end to end: the fleet on this machine)
 	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/...
 	@$(call say,all tests passed)

@@ -9,6 +9,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/demo"
 )
 
+// It has the machine for itself: its figures are shown.
 func TestDemoClosesTheLoop(t *testing.T) {
 	p := newPerson(t, 8)
 	var r demo.Result
@@ -41,6 +42,7 @@ func requireOrder(t *testing.T, line *demo.Timeline, names ...string) {
 }
 
 func TestDemoNamesTheStepThatDidNotCome(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, 8)
 	// Kubernetes gives a node up only after 40 s.
 	_, err := p.pharos("demo", "--once", "--timeout", "5s")

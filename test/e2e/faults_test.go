@@ -98,6 +98,7 @@ func (w *world) told(words ...string) string {
 }
 
 func TestFleetUnderFaults(t *testing.T) {
+	t.Parallel()
 	p := newPerson(t, 9)
 	p.becomeOrdinary()
 	p.must("up")

@@ -29,8 +29,9 @@ type World interface {
 	// Unhealthy asks every Prometheus of a tier whether it lists the node as
 	// unhealthy. It returns the servers that do, and how many were asked.
 	Unhealthy(ctx context.Context, tier string, t Target) (servers []string, asked int, err error)
-	// Firing asks both centrals for the firing alert of the node.
-	Firing(ctx context.Context, t Target) (servers []string, err error)
+	// Firing asks both centrals for the firing alert of the node. It returns
+	// those at which it fires, and how many were asked.
+	Firing(ctx context.Context, t Target) (servers []string, asked int, err error)
 	// Delivered says whether the robot got a message about the node, and its title.
 	Delivered(ctx context.Context, t Target, resolved bool) (title string, err error)
 	// Remediation finds the newest record about the node, or nil.
@@ -97,8 +98,8 @@ func seeTier(tier string) func(context.Context, World, Target) (string, error) {
 }
 
 func seeFiring(ctx context.Context, w World, t Target) (string, error) {
-	servers, err := w.Firing(ctx, t)
-	if err != nil || len(servers) == 0 {
+	servers, asked, err := w.Firing(ctx, t)
+	if err != nil || asked == 0 || len(servers) < asked {
 		return "", err
 	}
 	return fmt.Sprintf("PharosNodeNotReady at %v", servers), nil

@@ -31,13 +31,14 @@ func (f *Fleet) Unhealthy(ctx context.Context, tier string, t Target) ([]string,
 }
 
 // Firing asks the centrals for the node's alert.
-func (f *Fleet) Firing(ctx context.Context, t Target) ([]string, error) {
+func (f *Fleet) Firing(ctx context.Context, t Target) ([]string, int, error) {
 	servers, err := f.servers(ctx, TierCentral, t)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return f.ask(ctx, servers, fmt.Sprintf(
+	having, err := f.ask(ctx, servers, fmt.Sprintf(
 		`ALERTS{alertname="PharosNodeNotReady",alertstate="firing",cell=%q,node=%q}`, t.Cell, t.Node))
+	return having, len(servers), err
 }
 
 // Complete says how many cells the least informed central hears of, and how

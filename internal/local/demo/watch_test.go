@@ -62,8 +62,11 @@ func (s *script) servers(second int, name string) []string {
 	return nil
 }
 
-func (s *script) Firing(context.Context, demo.Target) ([]string, error) {
-	return s.servers(s.firing, "central-a"), nil
+func (s *script) Firing(context.Context, demo.Target) ([]string, int, error) {
+	if s.past(s.firing) {
+		return []string{"central-a", "central-b"}, 2, nil
+	}
+	return s.servers(s.firing-5, "central-a"), 2, nil
 }
 
 func (s *script) Delivered(_ context.Context, _ demo.Target, resolved bool) (string, error) {
@@ -124,6 +127,9 @@ func TestWatchSeesTheLoopClose(t *testing.T) {
 		at, ok := line.Seconds("seen by both centrals")
 		require.True(t, ok)
 		require.InDelta(t, 55, at, 0.6, "one central alone is not both")
+		at, ok = line.Seconds("alert firing")
+		require.True(t, ok)
+		require.InDelta(t, 60, at, 0.6, "one central alone is not both")
 	})
 }
 
