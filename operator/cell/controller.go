@@ -36,8 +36,8 @@ import (
 const (
 	// Finalizer keeps a Cell until its parts in the cell are gone.
 	Finalizer = "pharos.dev/cell-parts"
-	// AnnotationAbandon, with the value "true" on a Cell that is being deleted,
-	// lets it go without its parts being taken away: its cluster is lost.
+	// AnnotationAbandon lets a Cell that is being deleted, with the value "true",
+	// go without its parts being taken away: its cluster is lost.
 	AnnotationAbandon = "pharos.dev/abandon"
 
 	// reconcileTimeout bounds one reconciliation, all its calls included.

@@ -219,6 +219,6 @@ func FuzzParseTemplate(f *testing.F) {
 func TestShortenKeepsWholeRunes(t *testing.T) {
 	require.Equal(t, "short", shorten("short"))
 	long := shorten(strings.Repeat("é", 2000))
-	require.Equal(t, 1024, len([]rune(long)))
+	require.Len(t, []rune(long), 1024)
 	require.True(t, strings.HasSuffix(long, "é…"))
 }

@@ -3,6 +3,7 @@ package machine
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -20,10 +21,10 @@ import (
 const (
 	// TemplateKey is the key of the site's ConfigMap that holds its Job.
 	TemplateKey = "job.yaml"
-	// LabelMachineUID, on a repair Job, is the UID of the Machine it repairs. A
+	// LabelMachineUID is, on a repair Job, the UID of the Machine it repairs. A
 	// Machine's name can be too long for a label.
 	LabelMachineUID = "pharos.dev/machine-uid"
-	// AnnotationRemediationID, on a repair Job, is the id of its request.
+	// AnnotationRemediationID is, on a repair Job, the id of its request.
 	AnnotationRemediationID = "pharos.dev/remediation-id"
 )
 
@@ -132,9 +133,7 @@ func owner(m *v1alpha1.Machine) metav1.OwnerReference {
 
 func with(base map[string]string, pairs ...string) map[string]string {
 	out := map[string]string{}
-	for k, v := range base {
-		out[k] = v
-	}
+	maps.Copy(out, base)
 	for i := 0; i < len(pairs); i += 2 {
 		out[pairs[i]] = pairs[i+1]
 	}

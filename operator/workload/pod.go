@@ -16,8 +16,8 @@ const (
 	portName = "http"
 	// nobody needs no entry in any image's user file.
 	nobody = 65534
-	// AnnotationConfigHash, on a pod of a program that does not follow its
-	// files, makes a change of the files a change of the pod.
+	// AnnotationConfigHash makes, on a pod of a program that does not follow its
+	// files, a change of the files a change of the pod.
 	AnnotationConfigHash = "pharos.dev/config-hash"
 )
 
