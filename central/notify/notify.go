@@ -181,8 +181,7 @@ func (r *Relay) accept(w *worker, body io.Reader) (result string, status int, er
 		return resultInvalid, http.StatusNotFound, errors.New("no robot of that name is configured")
 	}
 	data, err := io.ReadAll(body)
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return resultInvalid, http.StatusRequestEntityTooLarge, fmt.Errorf("a notification is larger than %d bytes; set max_alerts in the receiver", tooLarge.Limit)
 	}
 	if err != nil {

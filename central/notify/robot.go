@@ -134,8 +134,7 @@ func (s sender) send(ctx context.Context, m message) (verdict, error) {
 
 // redact takes the address, and with it the token, out of an error.
 func redact(err error) error {
-	var withURL *url.Error
-	if errors.As(err, &withURL) {
+	if withURL, ok := errors.AsType[*url.Error](err); ok {
 		return withURL.Err
 	}
 	return err

@@ -84,7 +84,7 @@ func (w *worker) nextBatch() []entry {
 
 // deliver sends a batch and takes it from the queue, unless ctx ends first.
 func (w *worker) deliver(ctx context.Context, batch []entry) {
-	refusal, done := w.sendAll(ctx, batch)
+	done, refusal := w.sendAll(ctx, batch)
 	if !done {
 		return
 	}
@@ -107,19 +107,19 @@ func (w *worker) deliver(ctx context.Context, batch []entry) {
 // sendAll sends a batch, cut smaller each time the provider finds a part too
 // large. It is done when all was sent or was refused for good, with the
 // refusal; it is not done when ctx ended.
-func (w *worker) sendAll(ctx context.Context, batch []entry) (refusal error, done bool) {
+func (w *worker) sendAll(ctx context.Context, batch []entry) (done bool, refusal error) {
 	queue := notificationsOf(batch)
 	for limit := bodyLimit; ; limit /= 2 {
 		v, err := w.sendParts(ctx, render(queue, limit))
 		switch {
 		case ctx.Err() != nil && v != verdictSent:
-			return nil, false
+			return false, nil
 		case v == verdictSent:
-			return nil, true
+			return true, nil
 		case v == verdictTooBig && limit/2 >= minLimit:
 			continue
 		}
-		return err, true
+		return true, err
 	}
 }
 
