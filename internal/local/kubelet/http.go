@@ -53,8 +53,7 @@ func (k *Kubelet) serveHTTP(ctx context.Context, listener net.Listener) error {
 	if err := server.Shutdown(stopCtx); err != nil {
 		_ = server.Close()
 	}
-	<-served
-	return nil
+	return ended(ctx, "log server", <-served)
 }
 
 func (k *Kubelet) tlsConfig() (*tls.Config, error) {

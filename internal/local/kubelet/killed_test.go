@@ -87,6 +87,21 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
+// What fails while the API server does not answer yet is told, and is not taken for the wish to end.
+func TestFailureBeforeTheAPIServerAnswersIsTold(t *testing.T) {
+	t.Parallel()
+	missing := filepath.Join(t.TempDir(), "missing")
+	k, err := kubelet.New(kubelet.Options{
+		Config: &rest.Config{Host: "https://127.90.126.1:1"}, NodeName: "alone", Root: t.TempDir(), PodCIDR: "127.90.125.0/24",
+		Listen: "127.90.125.2:19090", CertFile: missing, KeyFile: missing, Log: slog.New(slog.DiscardHandler), Registry: newRegistry(),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	require.ErrorContains(t, k.Run(ctx), missing)
+	require.NoError(t, ctx.Err(), "it ended by itself")
+}
+
 func TestEndsWhenTheAPIServerNeverAnswers(t *testing.T) {
 	t.Parallel()
 	k, err := kubelet.New(kubelet.Options{

@@ -141,12 +141,12 @@ func (k *Kubelet) serve(ctx context.Context, listener net.Listener) error {
 	g.Go(func() error { return k.serveHTTP(ctx, listener) })
 	g.Go(func() error { <-ctx.Done(); k.statuses.ShutDown(); return nil })
 	if err := k.caches.start(ctx, k); err != nil {
-		return endGroup(ctx, g, listener, err)
+		return endGroup(g, listener, err)
 	}
 	defer k.caches.stop()
 	pc, nc, err := k.controllers()
 	if err != nil {
-		return endGroup(ctx, g, listener, err)
+		return endGroup(g, listener, err)
 	}
 	k.registered.Store(nc)
 	g.Go(func() error { return ended(ctx, "pod controller", pc.Run(ctx, podWorkers)) })
@@ -163,18 +163,19 @@ func (k *Kubelet) serve(ctx context.Context, listener net.Listener) error {
 }
 
 // endGroup ends what was started already, because the rest could not be.
-func endGroup(ctx context.Context, g *errgroup.Group, listener net.Listener, err error) error {
+func endGroup(g *errgroup.Group, listener net.Listener, err error) error {
 	_ = listener.Close()
 	waitErr := g.Wait()
-	if ctx.Err() != nil && errors.Is(err, errNotSynced) {
-		return nil // asked to end before the start was complete
+	if errors.Is(err, errNotSynced) {
+		return waitErr // asked to end before the start was complete, or a part failed
 	}
 	return errors.Join(err, waitErr)
 }
 
 // ended makes an error of a part that ended although nobody asked it to.
 func ended(ctx context.Context, part string, err error) error {
-	if ctx.Err() != nil {
+	asked := ctx.Err() != nil // how it ended is of no interest then
+	if asked {
 		return nil
 	}
 	if err == nil {
@@ -220,7 +221,7 @@ func (k *Kubelet) runNode(ctx context.Context, pc *node.PodController, nc *node.
 func (k *Kubelet) clearStrays() error {
 	n, err := process.KillStrays(podDirVariable, k.podsDir())
 	if n > 0 {
-		k.log.Warn("Ended processes that their containers had left behind", "count", n)
+		k.log.Warn("Ended processes that their containers had left behind", slog.Int("count", n))
 	}
 	return err
 }

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
+	"github.com/pharos-fleet/pharos/internal/local/binaries"
 	"github.com/pharos-fleet/pharos/internal/local/kubelet"
 )
 
@@ -59,7 +60,7 @@ func runTests(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	toolBinary = filepath.Join(dir, "tool")
 	if out, err := exec.Command("go", "build", "-o", toolBinary, "./testdata/tool").CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("building tool: %w: %s", err, out)
@@ -67,7 +68,10 @@ func runTests(m *testing.M) (code int, err error) {
 	if os.Getenv(roleVariable) != "" {
 		return m.Run(), nil // a child of a test: it has its API server already
 	}
-	env := apiServer()
+	env, err := apiServer()
+	if err != nil {
+		return 1, err
+	}
 	if api, err = env.Start(); err != nil {
 		return 1, fmt.Errorf("starting kube-apiserver: %w", err)
 	}
@@ -82,17 +86,21 @@ func runTests(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-func apiServer() *envtest.Environment {
-	bin := os.Getenv("PHAROS_BIN_DIR")
-	server := &envtest.APIServer{Path: filepath.Join(bin, "kube-apiserver")}
+func apiServer() (*envtest.Environment, error) {
+	etcdPath, etcdErr := binaries.Find("etcd")
+	serverPath, serverErr := binaries.Find("kube-apiserver")
+	if err := errors.Join(etcdErr, serverErr); err != nil {
+		return nil, err
+	}
+	server := &envtest.APIServer{Path: serverPath}
 	server.Configure().
 		Set("service-cluster-ip-range", "127.90.128.0/20").
 		Set("endpoint-reconciler-type", "none").
 		Set("kubelet-preferred-address-types", "InternalIP")
 	return &envtest.Environment{ControlPlane: envtest.ControlPlane{
-		Etcd:      &envtest.Etcd{Path: filepath.Join(bin, "etcd")},
+		Etcd:      &envtest.Etcd{Path: etcdPath},
 		APIServer: server,
-	}}
+	}}, nil
 }
 
 // testNode is a running kubelet in a namespace of its own.
