@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,7 +32,7 @@ func (k *Kubelet) provisionClaims(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if err := k.syncClaims(ctx); err != nil && ctx.Err() == nil {
-			k.log.Warn("Fulfilling volume claims failed, trying again", "error", err)
+			k.log.Warn("Fulfilling volume claims failed, trying again", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -85,7 +86,7 @@ func (k *Kubelet) bind(ctx context.Context, c *corev1.PersistentVolumeClaim) err
 	if err := k.bindClaim(ctx, c); err != nil {
 		return fmt.Errorf("binding claim %s/%s: %w", c.Namespace, c.Name, err)
 	}
-	k.log.Info("Volume claim bound", "claim", c.Namespace+"/"+c.Name, "volume", volumeName(c))
+	k.log.Info("Volume claim bound", slog.String("claim", c.Namespace+"/"+c.Name), slog.String("volume", volumeName(c)))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,7 +34,7 @@ func (w *worker) runContainer(name string, isInit bool) bool {
 		if !w.waitWithoutFault(name) || !w.waitDelay(name, crashes) {
 			return false
 		}
-		exit, cause, ran := w.runOnce(name, isInit)
+		exit, ran, cause := w.runOnce(name, isInit)
 		switch {
 		case !ran || errors.Is(cause, errFault) || errors.Is(cause, errImage):
 		case exit.FinishedAt.Sub(exit.StartedAt) >= calmRun:
@@ -65,7 +66,7 @@ func (w *worker) waitDelay(name string, crashes int) bool {
 		return w.ctx.Err() == nil
 	}
 	w.hold(name, reasonCrashLoop, fmt.Sprintf("back-off %s restarting failed container %s", delay, name))
-	w.event(corev1.EventTypeWarning, "BackOff", fmt.Sprintf("Back-off restarting failed container %s", name))
+	w.warn("BackOff", fmt.Sprintf("Back-off restarting failed container %s", name))
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	for {
@@ -94,31 +95,31 @@ func (w *worker) hold(name, reason, message string) {
 	})
 }
 
-// runOnce runs a container to its end. It returns how that came, why the kubelet ended it if it did, and false when the
-// container could not be run at all yet.
-func (w *worker) runOnce(name string, isInit bool) (exit process.Exit, cause error, ran bool) {
+// runOnce runs a container to its end. It returns how that came, false when the container could not be run at all yet, and
+// why the kubelet ended it if it did.
+func (w *worker) runOnce(name string, isInit bool) (exit process.Exit, ran bool, cause error) {
 	if faulted(w.snapshot().Pod) {
-		return exit, errFault, false
+		return exit, false, errFault
 	}
 	changed := w.changed.wait()
 	spec, err := w.launchSpec(name)
 	if err != nil {
 		w.hold(name, reasonConfigError, err.Error())
 		w.pause(changed)
-		return exit, nil, false
+		return exit, false, nil
 	}
 	run := w.container(name).Runs
 	out, err := logs.NewWriter(w.k.logPath(w.uid, name, run), w.k.opts.LogLimitBytes, w.logFailed)
 	if err != nil {
 		w.hold(name, reasonConfigError, err.Error())
 		w.pause(changed)
-		return exit, nil, false
+		return exit, false, nil
 	}
 	spec.Output = out
 	exit, cause = w.execute(name, run, isInit, spec)
 	_ = out.Close()
 	w.dropOldLog(name, run)
-	return exit, cause, true
+	return exit, true, cause
 }
 
 func (w *worker) logFailed(error) { w.k.metrics.logFails.Inc() }
@@ -134,7 +135,8 @@ func (w *worker) execute(name string, run int32, isInit bool, spec process.Spec)
 		return exit, nil
 	}
 	w.k.metrics.starts.Inc()
-	w.k.log.Info("Container started", "pod", w.key(), "container", name, "pid", p.PID(), "run", run)
+	w.k.log.Info("Container started", slog.String("pod", w.key()), slog.String("container", name),
+		slog.Int("pid", p.PID()), slog.Int("run", int(run)))
 	w.updateContainer(name, func(c *containerState) {
 		if c.State.Terminated != nil {
 			c.Last = c.State
@@ -196,7 +198,8 @@ func (w *worker) recordEnd(name string, isInit bool, exit process.Exit, id strin
 		end.Terminated.Reason = reasonStartError
 	}
 	w.k.metrics.exits.WithLabelValues(end.Terminated.Reason).Inc()
-	w.k.log.Info("Container ended", "pod", w.key(), "container", name, "exitCode", exit.Code, "reason", end.Terminated.Reason, "message", message)
+	w.k.log.Info("Container ended", slog.String("pod", w.key()), slog.String("container", name), slog.Int("exitCode", int(exit.Code)),
+		slog.String("reason", end.Terminated.Reason), slog.String("message", message))
 	policy := w.snapshot().Pod.Spec.RestartPolicy
 	byKubelet := errors.Is(cause, errFault) || errors.Is(cause, errImage) || errors.Is(cause, errStopped)
 	w.updateContainer(name, func(c *containerState) {

@@ -48,7 +48,7 @@ func (w *worker) followVolumes(ctx context.Context) {
 		n, err := w.writeVolumes(ctx, w.podWithAddress())
 		w.k.metrics.volumes.Add(float64(n))
 		if err != nil && ctx.Err() == nil && err.Error() != last {
-			w.event(corev1.EventTypeWarning, "FailedMount", err.Error())
+			w.warn("FailedMount", err.Error())
 			last = err.Error()
 		}
 		if err == nil {

@@ -48,7 +48,7 @@ func (w *worker) startProbes(ctx context.Context, c *corev1.Container, isInit bo
 		return &wg // init containers have no probes
 	}
 	unhealthy := func(err error) {
-		w.event(corev1.EventTypeWarning, "Unhealthy", err.Error())
+		w.warn("Unhealthy", err.Error())
 		cancel(fmt.Errorf("%w: %w", errUnhealthy, err))
 	}
 	wg.Go(func() {
@@ -90,7 +90,7 @@ func (w *worker) readiness(ctx context.Context, name string) func(bool, error) b
 			return false
 		}
 		if !ok {
-			w.event(corev1.EventTypeWarning, "Unhealthy", "Readiness probe failed: "+err.Error())
+			w.warn("Unhealthy", "Readiness probe failed: "+err.Error())
 		}
 		w.updateContainer(name, func(s *containerState) { s.Ready = ok && s.State.Running != nil })
 		return true

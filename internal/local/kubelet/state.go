@@ -62,8 +62,11 @@ type containerState struct {
 func (c containerState) restartCount() int32 { return max(c.Runs-1, 0) }
 
 // succeeded says that the container has ended for good, and well.
-func (c containerState) succeeded() bool {
-	return c.Finished && c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
+func (c containerState) succeeded() bool { return c.Finished && c.exitedWell() }
+
+// exitedWell says that the container does not run, and that its last run ended well.
+func (c containerState) exitedWell() bool {
+	return c.State.Terminated != nil && c.State.Terminated.ExitCode == 0
 }
 
 // ended says that the container does not run, and has run before.

@@ -37,15 +37,29 @@ const faultMessage = "stopped by the annotation " + FaultAnnotation
 
 // phase sums up the containers.
 func phase(s podState) corev1.PodPhase {
+	if p := initPhase(s); p != "" {
+		return p
+	}
+	return mainPhase(s)
+}
+
+// initPhase is the phase of a pod whose init containers have not all ended well; it is empty once they have.
+func initPhase(s podState) corev1.PodPhase {
 	for _, c := range s.Pod.Spec.InitContainers {
 		st := s.Containers[c.Name]
-		if st.Finished && !st.succeeded() {
+		switch {
+		case st.succeeded():
+		case st.Finished || s.Terminating:
 			return corev1.PodFailed
-		}
-		if !st.succeeded() {
-			return ifTerminating(s, corev1.PodFailed, corev1.PodPending)
+		default:
+			return corev1.PodPending
 		}
 	}
+	return ""
+}
+
+// mainPhase is the phase of a pod whose init containers have done their work.
+func mainPhase(s podState) corev1.PodPhase {
 	started, finished, failed := 0, 0, 0
 	for _, c := range s.Pod.Spec.Containers {
 		st := s.Containers[c.Name]
@@ -54,7 +68,7 @@ func phase(s podState) corev1.PodPhase {
 		}
 		if st.Finished || s.Terminating {
 			finished++
-			if t := st.State.Terminated; t == nil || t.ExitCode != 0 {
+			if !st.exitedWell() {
 				failed++
 			}
 		}
@@ -69,13 +83,6 @@ func phase(s podState) corev1.PodPhase {
 		return corev1.PodRunning
 	}
 	return corev1.PodPending
-}
-
-func ifTerminating(s podState, yes, no corev1.PodPhase) corev1.PodPhase {
-	if s.Terminating {
-		return yes
-	}
-	return no
 }
 
 func containerStatuses(containers []corev1.Container, s podState) []corev1.ContainerStatus {

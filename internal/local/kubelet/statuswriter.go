@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,7 +46,7 @@ func (k *Kubelet) writeNext(ctx context.Context) bool {
 	}
 	if err := k.writeStatus(ctx, w); err != nil && ctx.Err() == nil {
 		k.metrics.statusFails.Inc()
-		k.log.Warn("Writing pod status failed", "pod", w.key(), "error", err)
+		k.log.Warn("Writing pod status failed", slog.String("pod", w.key()), slog.Any("error", err))
 		k.statuses.AddRateLimited(uid)
 		return true
 	}
@@ -132,7 +133,7 @@ func (k *Kubelet) sweepOnce() {
 	for _, e := range entries {
 		if uid := types.UID(e.Name()); !known[uid] && k.worker(uid) == nil {
 			if err := os.RemoveAll(filepath.Join(k.podsDir(), e.Name())); err != nil {
-				k.log.Warn("Removing pod folder failed", "folder", e.Name(), "error", err)
+				k.log.Warn("Removing pod folder failed", slog.String("folder", e.Name()), slog.Any("error", err))
 			}
 		}
 	}

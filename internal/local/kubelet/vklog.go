@@ -13,7 +13,7 @@ import (
 type vkLogger struct{ log *slog.Logger }
 
 func (l vkLogger) say(level slog.Level, text string) {
-	l.log.Log(context.Background(), level, "Message from virtual-kubelet", "text", text)
+	l.log.Log(context.Background(), level, "Message from virtual-kubelet", slog.String("text", text))
 }
 
 func (l vkLogger) Debug(a ...any)            { l.say(slog.LevelDebug, fmt.Sprint(a...)) }
@@ -28,15 +28,17 @@ func (l vkLogger) Fatal(a ...any)            { l.say(slog.LevelError, fmt.Sprint
 func (l vkLogger) Fatalf(f string, a ...any) { l.say(slog.LevelError, fmt.Sprintf(f, a...)) }
 
 func (l vkLogger) WithField(key string, value any) vklog.Logger {
-	return vkLogger{l.log.With(key, value)}
+	return vkLogger{l.log.With(slog.Any(key, value))}
 }
 
 func (l vkLogger) WithFields(fields vklog.Fields) vklog.Logger {
 	out := l.log
 	for key, value := range fields {
-		out = out.With(key, value)
+		out = out.With(slog.Any(key, value))
 	}
 	return vkLogger{out}
 }
 
-func (l vkLogger) WithError(err error) vklog.Logger { return vkLogger{l.log.With("error", err)} }
+func (l vkLogger) WithError(err error) vklog.Logger {
+	return vkLogger{l.log.With(slog.Any("error", err))}
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/netip"
 	"os"
@@ -148,7 +149,7 @@ func (w *worker) holdAll(reason string, err error) {
 		}
 	})
 	if news {
-		w.event(corev1.EventTypeWarning, reason, err.Error())
+		w.warn(reason, err.Error())
 	}
 }
 
@@ -205,15 +206,15 @@ func (w *worker) finished() bool {
 func (w *worker) finish() {
 	w.update(func(s *podState) { s.Terminating = true })
 	if _, err := process.KillStrays(podDirVariable, w.dir); err != nil {
-		w.k.log.Warn("Ending processes that left their container failed", "pod", w.key(), "error", err)
+		w.k.log.Warn("Ending processes that left their container failed", slog.String("pod", w.key()), slog.Any("error", err))
 	}
 	w.k.addrs.release(string(w.uid))
 	w.removeFromAPI()
 	if err := os.RemoveAll(w.dir); err != nil {
-		w.k.log.Warn("Removing pod folder failed", "pod", w.key(), "error", err)
+		w.k.log.Warn("Removing pod folder failed", slog.String("pod", w.key()), slog.Any("error", err))
 	}
 	w.k.forget(w)
-	w.k.log.Info("Pod ended", "pod", w.key())
+	w.k.log.Info("Pod ended", slog.String("pod", w.key()))
 }
 
 // removeFromAPI writes the last status and deletes the object, and tries until that is done or the kubelet ends.
@@ -226,7 +227,7 @@ func (w *worker) removeFromAPI() {
 		if err == nil {
 			return
 		}
-		w.k.log.Warn("Deleting a pod that has ended failed", "pod", w.key(), "error", err)
+		w.k.log.Warn("Deleting a pod that has ended failed", slog.String("pod", w.key()), slog.Any("error", err))
 		select {
 		case <-time.After(retryInterval):
 		case <-w.k.pods.Done():
@@ -294,8 +295,9 @@ func (w *worker) container(name string) containerState { return w.snapshot().Con
 
 func (w *worker) key() string { return w.namespace + "/" + w.name }
 
-func (w *worker) event(kind, reason, message string) {
-	w.k.recorder.Event(w.snapshot().Pod, kind, reason, message)
+// warn tells people who look at the pod of a trouble.
+func (w *worker) warn(reason, message string) {
+	w.k.recorder.Event(w.snapshot().Pod, corev1.EventTypeWarning, reason, message)
 }
 
 // broadcast wakes everyone who waits.

@@ -64,6 +64,9 @@ func (p Paths) at(s string, i int) (string, bool) {
 }
 
 func partOfPath(c byte) bool {
-	return c == '/' || c == '.' || c == '_' || c == '-' || c == '~' || c == '%' || c == '+' ||
-		'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+	return strings.IndexByte("/._-~%+", c) >= 0 || alphanumeric(c)
+}
+
+func alphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 }

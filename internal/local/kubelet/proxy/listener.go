@@ -53,7 +53,7 @@ func (l *listener) serve(ctx context.Context) {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil: // out of file descriptors, most likely: connections come and go, so try again
-			l.log.Warn("Accepting a connection failed", "address", l.Addr().String(), "error", err)
+			l.log.Warn("Accepting a connection failed", slog.String("address", l.Addr().String()), slog.Any("error", err))
 			select {
 			case <-ctx.Done():
 				return
@@ -66,14 +66,14 @@ func (l *listener) serve(ctx context.Context) {
 }
 
 func (l *listener) forward(ctx context.Context, client net.Conn) {
-	defer client.Close()
+	defer func() { _ = client.Close() }()
 	backend := l.dial(ctx)
 	if backend == nil {
 		l.counted(resultNoBackend)
 		reset(client)
 		return
 	}
-	defer backend.Close()
+	defer func() { _ = backend.Close() }()
 	l.counted(resultForwarded)
 	stop := context.AfterFunc(ctx, func() {
 		_ = client.Close()
@@ -94,7 +94,7 @@ func (l *listener) dial(ctx context.Context) net.Conn {
 		if err == nil {
 			return conn
 		}
-		l.log.Debug("Backend does not answer", "address", address, "error", err)
+		l.log.Debug("Backend does not answer", slog.String("address", address), slog.Any("error", err))
 	}
 	return nil
 }

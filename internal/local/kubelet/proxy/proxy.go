@@ -90,8 +90,8 @@ func (p *Proxy) refuse(address string, err error) {
 	}
 	p.refused[address] = true
 	if errors.Is(err, fs.ErrPermission) {
-		p.log.Info("Service port is not served, because this user may not listen on it", "address", address)
+		p.log.Info("Service port is not served, because this user may not listen on it", slog.String("address", address))
 		return
 	}
-	p.log.Warn("Listening for a Service failed", "address", address, "error", err)
+	p.log.Warn("Listening for a Service failed", slog.String("address", address), slog.Any("error", err))
 }

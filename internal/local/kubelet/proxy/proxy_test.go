@@ -44,7 +44,7 @@ func ask(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
 	if _, err := io.WriteString(conn, text); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func TestOpenConnectionsAreCutWithTheirService(t *testing.T) {
 	p.Sync(map[string][]string{address: {echo(t, "a")}})
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	_, err = io.WriteString(conn, "x")
 	require.NoError(t, err)
 	time.Sleep(50 * time.Millisecond)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"time"
@@ -116,9 +117,7 @@ func (p Payload) configMap(name string, items []corev1.KeyToPath, m int32, optio
 	for k, v := range cm.Data {
 		data[k] = []byte(v)
 	}
-	for k, v := range cm.BinaryData {
-		data[k] = v
-	}
+	maps.Copy(data, cm.BinaryData)
 	return p.keys(fmt.Sprintf("configmap %q", name), data, items, m, optional)
 }
 
