@@ -86,8 +86,11 @@ func (h *handle) release() error {
 func (h *handle) abandon() error {
 	_ = h.leash.Close()
 	select {
-	case <-h.exited:
-		return nil
+	case err := <-h.exited:
+		if _, told := errors.AsType[*exec.ExitError](err); told {
+			return nil // it was told to end: any status will do
+		}
+		return err
 	case <-time.After(stopTimeout):
 		return errors.Join(syscall.Kill(h.pid, syscall.SIGKILL), <-h.exited)
 	}

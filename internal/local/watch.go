@@ -1,7 +1,9 @@
 package local
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -10,6 +12,9 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/layout"
 	"github.com/pharos-fleet/pharos/internal/local/supervisor"
 )
+
+// errStatusZero stands for the error that a process which ended well does not give.
+var errStatusZero = errors.New("exit status 0")
 
 // watcher follows the supervisor's status during a start.
 type watcher struct {
@@ -34,7 +39,7 @@ func (w *watcher) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-w.exited:
-			return fmt.Errorf("the supervisor ended (%v)%s", err, tail(w.layout, "supervisor"))
+			return fmt.Errorf("the supervisor ended: %w%s", cmp.Or(err, errStatusZero), tail(w.layout, "supervisor"))
 		case <-tick.C:
 		}
 		status, err := supervisor.ReadStatus(w.layout.StatusFile())

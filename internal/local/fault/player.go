@@ -40,7 +40,7 @@ func (p *Player) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		if err := p.Play(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			p.log.Warn("faults not played", "err", err)
+			p.log.Warn("faults not played", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -99,7 +99,7 @@ func (p *Player) turn(ctx context.Context, b brokenNode) error {
 	if err != nil {
 		return fmt.Errorf("turning node %s: %w", b.node.Name, err)
 	}
-	p.log.Info("flapping node turned", "node", b.node.Name, "alive", to)
+	p.log.Info("flapping node turned", slog.String("node", b.node.Name), slog.Bool("alive", to))
 	return nil
 }
 

@@ -51,7 +51,8 @@ func Run(ctx context.Context, o Options) error {
 	if err := Reset(ctx, config, node); err != nil {
 		return fmt.Errorf("rebooting node %s of cluster %s: %w", node, cluster, err)
 	}
-	o.Log.Info("node rebooted", "cluster", cluster, "node", node, "remediation", o.Getenv("PHAROS_REMEDIATION_ID"))
+	o.Log.Info("node rebooted", slog.String("cluster", cluster), slog.String("node", node),
+		slog.String("remediation", o.Getenv("PHAROS_REMEDIATION_ID")))
 	return nil
 }
 

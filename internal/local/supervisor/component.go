@@ -112,7 +112,7 @@ func (s *Supervisor) runOnce(c Component, stop <-chan struct{}) bool {
 		return false
 	case <-stop:
 		endProbe()
-		terminate(cmd, exited, c.stopGrace())
+		_ = terminate(cmd, exited, c.stopGrace()) // it was told to: any end will do
 		return true
 	}
 }
@@ -142,16 +142,17 @@ func (s *Supervisor) awaitReady(ctx context.Context, c Component) {
 	s.ready[c.Name].open()
 }
 
-// terminate asks the process to end, then kills its process group.
-func terminate(cmd *exec.Cmd, exited <-chan error, grace time.Duration) {
+// terminate asks the process to end, then kills its process group, and returns how it ended.
+func terminate(cmd *exec.Cmd, exited <-chan error, grace time.Duration) error {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case <-exited:
+	case err := <-exited:
+		return err
 	case <-timer.C:
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-exited
+		return <-exited
 	}
 }
 
@@ -160,8 +161,7 @@ func ending(cmd *exec.Cmd, err error) string {
 	if err == nil {
 		return "ended by itself with exit status 0"
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if _, exited := errors.AsType[*exec.ExitError](err); exited {
 		return "ended by itself: " + cmd.ProcessState.String()
 	}
 	return fmt.Sprintf("ended by itself: %v", err)

@@ -56,12 +56,13 @@ func (r *recorder) set(name string, reason Reason, message string, change func(*
 	i := slices.IndexFunc(r.status.Components, func(c ComponentStatus) bool { return c.Name == name })
 	change(&r.status.Components[i])
 	r.status.Components[i].Since = now
-	r.log.Info("component changed", "component", name, "reason", string(reason), "message", message)
+	r.log.Info("component changed", slog.String("component", name),
+		slog.String("reason", string(reason)), slog.String("message", message))
 	if err := writeStatus(r.statusFile, r.status); err != nil {
-		r.log.Error("status not written", "err", err)
+		r.log.Error("status not written", slog.Any("error", err))
 	}
 	if err := appendEvent(r.eventsFile, Event{Time: now, Component: name, Reason: reason, Message: message}); err != nil {
-		r.log.Error("event not written", "err", err)
+		r.log.Error("event not written", slog.Any("error", err))
 	}
 }
 
