@@ -2,7 +2,6 @@ package rules_test
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -23,7 +22,7 @@ import (
 
 func parse(t *testing.T, raw []byte) *rulefmt.RuleGroups {
 	t.Helper()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	groups, errs := rulefmt.Parse(raw, false, model.UTF8Validation, parser.NewParser(parser.Options{}), quiet)
 	require.Empty(t, errs)
 	return groups

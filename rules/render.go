@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strconv"
 	"time"
@@ -37,7 +36,7 @@ func Groups(t Tier) (*rulefmt.RuleGroups, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the rules of tier %q: %w", t, err)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	groups, errs := rulefmt.Parse(raw, false, model.UTF8Validation, parser.NewParser(parser.Options{}), quiet)
 	if len(errs) > 0 {
 		return nil, fmt.Errorf("%s: %w", FileName(t), errors.Join(errs...))

@@ -158,7 +158,7 @@ func TestEveryQueryInARunbookParses(t *testing.T) {
 		raw, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, block := range regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
-			for _, line := range strings.Split(strings.TrimSpace(block[1]), "\n") {
+			for line := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n") {
 				line = strings.TrimSpace(line)
 				if command, _, _ := strings.Cut(line, " "); command == "kubectl" || command == "amtool" {
 					continue

@@ -3,7 +3,6 @@ package promcfg
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 
 	"github.com/prometheus/common/model"
@@ -22,7 +21,7 @@ func Validate(files Files) error {
 	if !ok {
 		return fmt.Errorf("%s: is missing", ConfigFile)
 	}
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	cfg, err := config.Load(string(raw), quiet)
 	if err != nil {
 		return fmt.Errorf("%s: %w", ConfigFile, err)
