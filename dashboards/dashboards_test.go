@@ -68,7 +68,7 @@ func TestDashboardsAreWhatGrafanaTakes(t *testing.T) {
 		require.False(t, *d.Editable)
 		require.NotEmpty(t, *d.Description)
 		var strict dashboard.Dashboard
-		// Empty, because the SDK returns an empty list of errors and not nil.
+		//nolint:testifylint // the SDK returns an empty list of errors, which is not nil
 		require.Empty(t, strict.UnmarshalJSONStrict(files[*d.Uid+".json"]))
 		require.NoError(t, strict.Validate())
 		require.Len(t, strict.Panels, len(d.Panels))

@@ -60,7 +60,7 @@ func examples(t *testing.T) []*unstructured.Unstructured {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
-		for _, document := range strings.Split(string(data), "\n---\n") {
+		for document := range strings.SplitSeq(string(data), "\n---\n") {
 			o := &unstructured.Unstructured{}
 			require.NoError(t, yaml.Unmarshal([]byte(document), o), file)
 			out = append(out, o)
