@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +55,8 @@ func (c *Controller) actOn(ctx context.Context, d policy.Decision) error {
 	}
 	err = actuate.Request(ctx, cell.client, machine, rem)
 	if errors.Is(err, actuate.ErrConflict) || errors.Is(err, actuate.ErrForeign) {
-		c.log.Info("Machine changed before it was patched; deciding anew", "Remediation", rem.Name, "Machine", machine.Name, "error", err)
+		c.log.Info("Machine changed before it was patched; deciding anew",
+			slog.String("Remediation", rem.Name), slog.String("Machine", machine.Name), slog.Any("error", err))
 		return nil
 	}
 	if err != nil {

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"log/slog"
+
 	corev1 "k8s.io/api/core/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
@@ -30,7 +32,7 @@ func (c *Controller) recorded(rem *api.Remediation) {
 func (c *Controller) moved(rem *api.Remediation) {
 	s := rem.Status
 	c.metrics.phase(s.Phase)
-	args := append(target(rem, policy.Reason(s.Reason), s.Message), "phase", s.Phase)
+	args := append(target(rem, policy.Reason(s.Reason), s.Message), slog.String("phase", string(s.Phase)))
 	kind := corev1.EventTypeNormal
 	if s.Phase == api.RemediationFailed {
 		kind = corev1.EventTypeWarning
@@ -44,14 +46,17 @@ func (c *Controller) moved(rem *api.Remediation) {
 func target(rem *api.Remediation, reason policy.Reason, message string) []any {
 	t := rem.Spec.Target
 	return []any{
-		"Remediation", rem.Name, "Cell", t.Cell, "Cluster", t.Cluster, "Machine", t.Machine, "Node", t.Node,
-		"action", rem.Spec.Action, "reason", reason, "message", message,
+		slog.String("Remediation", rem.Name), slog.String("Cell", t.Cell), slog.String("Cluster", t.Cluster),
+		slog.String("Machine", t.Machine), slog.String("Node", t.Node),
+		slog.String("action", string(rem.Spec.Action)), slog.String("reason", string(reason)), slog.String("message", message),
 	}
 }
 
 // held tells of a machine whose repair is now withheld for another reason than before.
 func (c *Controller) held(p *api.RemediationPolicy, h api.HoldRecord) {
-	c.log.Info("Repair withheld", "RemediationPolicy", p.Name, "Cell", h.Cell, "Machine", h.Machine, "reason", h.Reason, "message", h.Message)
+	c.log.Info("Repair withheld",
+		slog.String("RemediationPolicy", p.Name), slog.String("Cell", h.Cell), slog.String("Machine", h.Machine),
+		slog.String("reason", h.Reason), slog.String("message", h.Message))
 	c.recorder.Eventf(p, corev1.EventTypeNormal, h.Reason, "machine %s in cell %s: %s", h.Machine, h.Cell, h.Message)
 }
 
@@ -61,6 +66,7 @@ func (c *Controller) allowed(p *api.RemediationPolicy, r policy.Report) {
 	if !r.Allowed {
 		kind = corev1.EventTypeWarning
 	}
-	c.log.Info("Policy changed", "RemediationPolicy", p.Name, "allowed", r.Allowed, "reason", r.Reason, "message", r.Message)
+	c.log.Info("Policy changed", slog.String("RemediationPolicy", p.Name), slog.Bool("allowed", r.Allowed),
+		slog.String("reason", string(r.Reason)), slog.String("message", r.Message))
 	c.recorder.Event(p, kind, string(r.Reason), r.Message)
 }

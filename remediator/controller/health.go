@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -62,7 +63,7 @@ func (c *Controller) finished(start time.Time, err error) {
 	c.metrics.round(c.now().Sub(start), err)
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
-		c.log.Error("Round failed", "error", err)
+		c.log.Error("Round failed", slog.Any("error", err))
 	case err == nil && before != nil:
 		c.log.Info("Round succeeded again")
 	}

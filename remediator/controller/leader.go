@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,7 +78,7 @@ func (c *Controller) leadUntil(ctx, leading context.Context) {
 		return
 	}
 	c.leads(true)
-	c.log.Info("Leading", "identity", c.options.Identity)
+	c.log.Info("Leading", slog.String("identity", c.options.Identity))
 	c.loop(ctx)
 }
 
