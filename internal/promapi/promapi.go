@@ -1,6 +1,7 @@
 // Package promapi asks a Prometheus server instant questions within bounds of
-// time and size, and says of each sample when the server itself took it. It
-// does not interpret answers and does not retry.
+// time and size, and says of each sample when the server itself took it, and of
+// each answer how far the server's clock is from ours. It does not interpret
+// answers and does not retry.
 package promapi
 
 import (
@@ -16,6 +17,8 @@ import (
 	promclient "github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
+
+	"github.com/pharos-fleet/pharos/internal/skew"
 )
 
 // Limits that hold where Options leave them unset.
@@ -37,6 +40,8 @@ type Options struct {
 	MaxBytes int64
 	// Transport unset means one of its own with the ordinary settings.
 	Transport http.RoundTripper
+	// Now unset means time.Now.
+	Now func() time.Time
 }
 
 // Client asks one server.
@@ -61,9 +66,13 @@ func New(o Options) (*Client, error) {
 	if o.Transport == nil {
 		o.Transport = http.DefaultTransport.(*http.Transport).Clone()
 	}
-	c, err := promclient.NewClient(promclient.Config{Address: o.URL, RoundTripper: bounded{o.Transport, o.MaxBytes}})
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	transport := skew.Transport{Next: bounded{o.Transport, o.MaxBytes}, Now: o.Now}
+	c, err := promclient.NewClient(promclient.Config{Address: o.URL, RoundTripper: transport})
 	if err != nil {
-		return nil, fmt.Errorf("making a client for %s: %w", o.URL, err)
+		return nil, fmt.Errorf("making a client for %s: %w", u.Redacted(), err)
 	}
 	return &Client{url: u.Redacted(), timeout: o.Timeout, api: promv1.NewAPI(c)}, nil
 }
@@ -79,16 +88,27 @@ type Sample struct {
 // Answer is what the server said to one question.
 type Answer struct {
 	Samples []Sample
-	// Warnings make the answer incomplete: the server's own, and one for each
-	// series whose value or time cannot be used.
+	// Warnings are the server's own, and make the whole answer incomplete.
 	Warnings []string
+	// Unusable are the series whose value or time cannot be used. They leave
+	// what other series say complete.
+	Unusable []Unusable
 	// Infos are remarks that leave the answer complete.
 	Infos []string
+	// Skew is how far the server's clock is ahead of ours, by the time at which
+	// it says to have answered. It is exact to about a second.
+	Skew time.Duration
+}
+
+// Unusable is a series that was left out of an answer.
+type Unusable struct {
+	Labels map[string]string
+	Why    string
 }
 
 // Samples evaluates an instant selector at the given time and joins to every
 // series the timestamp of its own newest sample. Series that are not finite
-// numbers, or came without a timestamp, are left out with a warning.
+// numbers, or came without a timestamp, are left out and named as unusable.
 func (c *Client) Samples(ctx context.Context, selector string, at time.Time) (Answer, error) {
 	values, err := c.query(ctx, selector, at)
 	if err != nil {
@@ -98,18 +118,22 @@ func (c *Client) Samples(ctx context.Context, selector string, at time.Time) (An
 	if err != nil {
 		return Answer{}, err
 	}
-	return join(selector, values, times), nil
+	a := join(selector, values, times)
+	a.Skew = skew.Worse(values.skew, times.skew)
+	return a, nil
 }
 
 type result struct {
 	vector   model.Vector
 	warnings []string
 	infos    []string
+	skew     time.Duration
 }
 
 func (c *Client) query(ctx context.Context, expr string, at time.Time) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
+	ctx, clocks := skew.Measure(ctx)
 	value, warnings, infos, err := c.api.Query(ctx, expr, at, promv1.WithTimeout(c.timeout))
 	if err != nil {
 		return result{}, fmt.Errorf("asking %s for %s: %w", c.url, expr, err)
@@ -118,7 +142,11 @@ func (c *Client) query(ctx context.Context, expr string, at time.Time) (result, 
 	if !ok {
 		return result{}, fmt.Errorf("asking %s for %s: the answer is no instant vector", c.url, expr)
 	}
-	return result{vector, warnings, infos}, nil
+	ahead, err := clocks.Skew()
+	if err != nil {
+		return result{}, fmt.Errorf("asking %s for %s: %w", c.url, expr, err)
+	}
+	return result{vector, warnings, infos, ahead}, nil
 }
 
 // join pairs values with timestamps by their labels.
@@ -137,7 +165,7 @@ func join(selector string, values, times result) Answer {
 		}
 		sample, unusable := usable(s, taken[identity(s.Metric)])
 		if unusable != "" {
-			a.Warnings = append(a.Warnings, fmt.Sprintf("%s: series %s %s", selector, s.Metric, unusable))
+			a.Unusable = append(a.Unusable, Unusable{labels(s.Metric), fmt.Sprintf("%s: series %s %s", selector, s.Metric, unusable)})
 			continue
 		}
 		a.Samples = append(a.Samples, sample)
@@ -147,13 +175,13 @@ func join(selector string, values, times result) Answer {
 
 // identity leaves out the name, which timestamp() drops.
 func identity(m model.Metric) model.Fingerprint {
-	labels := make(model.LabelSet, len(m))
+	set := make(model.LabelSet, len(m))
 	for k, v := range m {
 		if k != model.MetricNameLabel {
-			labels[k] = v
+			set[k] = v
 		}
 	}
-	return labels.Fingerprint()
+	return set.Fingerprint()
 }
 
 // maxSeconds bounds timestamps to what a time can hold with nanoseconds.
@@ -173,11 +201,15 @@ func usable(s, taken *model.Sample) (Sample, string) {
 	if math.IsNaN(at) || at < 0 || at > maxSeconds {
 		return Sample{}, "came with an impossible timestamp"
 	}
-	labels := make(map[string]string, len(s.Metric))
-	for k, v := range s.Metric {
-		labels[string(k)] = string(v)
+	return Sample{Labels: labels(s.Metric), Value: float64(s.Value), At: Time(at)}, ""
+}
+
+func labels(m model.Metric) map[string]string {
+	out := make(map[string]string, len(m))
+	for k, v := range m {
+		out[string(k)] = string(v)
 	}
-	return Sample{Labels: labels, Value: float64(s.Value), At: Time(at)}, ""
+	return out
 }
 
 // Time turns seconds since the epoch, as Prometheus writes them, into a time

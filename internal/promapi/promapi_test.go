@@ -54,7 +54,7 @@ func TestSamplesJoinTheirOwnTimestamps(t *testing.T) {
 	}}, a))
 }
 
-func TestUnusableSeriesBecomeWarnings(t *testing.T) {
+func TestUnusableSeriesAreNamed(t *testing.T) {
 	good := vector(`{"metric":{"cell":"a"},"value":[1700000000,"1699999990"]}`)
 	for name, tc := range map[string]struct{ value, timestamp, warning string }{
 		"NaN":                {vector(`{"metric":{"cell":"a"},"value":[1,"NaN"]}`), good, "is no finite number"},
@@ -64,14 +64,67 @@ func TestUnusableSeriesBecomeWarnings(t *testing.T) {
 		"timestamp huge":     {vector(`{"metric":{"cell":"a"},"value":[1,"1"]}`), vector(`{"metric":{"cell":"a"},"value":[1,"1e300"]}`), "impossible timestamp"},
 		"timestamp negative": {vector(`{"metric":{"cell":"a"},"value":[1,"1"]}`), vector(`{"metric":{"cell":"a"},"value":[1,"-1"]}`), "impossible timestamp"},
 		"histogram":          {vector(`{"metric":{"cell":"a"},"histogram":[1,{"count":"1","sum":"1","buckets":[]}]}`), good, "is a histogram"},
-		"server's own":       {strings.Replace(vector(), `"data"`, `"warnings":["one shard is away"],"data"`, 1), vector(), "one shard is away"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := server(t, tc.value, tc.timestamp).Samples(t.Context(), "up", at)
 			require.NoError(t, err)
 			require.Empty(t, a.Samples)
-			require.Len(t, a.Warnings, 1)
-			require.Contains(t, a.Warnings[0], tc.warning)
+			require.Empty(t, a.Warnings, "what other series say stays complete")
+			require.Len(t, a.Unusable, 1)
+			require.Contains(t, a.Unusable[0].Why, tc.warning)
+			require.Contains(t, []string{"a", "b"}, a.Unusable[0].Labels["cell"], "it is told whose series it is")
+		})
+	}
+}
+
+func TestWarningsOfTheServer(t *testing.T) {
+	a, err := server(t, strings.Replace(vector(), `"data"`, `"warnings":["one shard is away"],"data"`, 1), vector()).Samples(t.Context(), "up", at)
+	require.NoError(t, err)
+	require.Equal(t, []string{"one shard is away"}, a.Warnings)
+}
+
+// A clock of ours that is behind makes old samples look fresh.
+func TestClocksAreCompared(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		date := at.Add(3 * time.Second)
+		if strings.HasPrefix(r.FormValue("query"), "timestamp(") {
+			date = at.Add(90 * time.Second)
+		}
+		w.Header().Set("Date", date.Format(http.TimeFormat))
+		_, _ = fmt.Fprint(w, vector())
+	}))
+	t.Cleanup(s.Close)
+	a, err := client(t, promapi.Options{URL: s.URL, Now: func() time.Time { return at }}).Samples(t.Context(), "up", at)
+	require.NoError(t, err)
+	require.Equal(t, 90*time.Second, a.Skew, "the worse of the two answers")
+}
+
+func TestAnswerWithoutADateIsNone(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["Date"] = nil
+		_, _ = fmt.Fprint(w, vector())
+	}))
+	t.Cleanup(s.Close)
+	_, err := client(t, promapi.Options{URL: s.URL}).Samples(t.Context(), "up", at)
+	require.ErrorContains(t, err, "asking "+s.URL+" for up: the answer bears no Date")
+}
+
+func TestExternalLabelTellsServersApart(t *testing.T) {
+	for name, tc := range map[string]struct{ body, want, message string }{
+		"named":       {`{"status":"success","data":{"yaml":"global:\n  external_labels:\n    central_replica: a\n"}}`, "a", ""},
+		"another":     {`{"status":"success","data":{"yaml":"global:\n  external_labels:\n    edge_replica: a\n"}}`, "", "no such name"},
+		"none":        {`{"status":"success","data":{"yaml":"global: {}\n"}}`, "", "no such name"},
+		"no YAML":     {`{"status":"success","data":{"yaml":"global: ["}}`, "", "reading the configuration"},
+		"not allowed": {`{"status":"error","errorType":"forbidden","error":"no"}`, "", "for its configuration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, tc.body) }))
+			t.Cleanup(s.Close)
+			got, err := client(t, promapi.Options{URL: s.URL}).ExternalLabel(t.Context(), "central_replica")
+			require.Equal(t, tc.want, got)
+			if tc.message != "" {
+				require.ErrorContains(t, err, tc.message)
+			}
 		})
 	}
 }
