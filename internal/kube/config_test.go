@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/kube"
@@ -36,6 +38,30 @@ func TestConfigFromBytes(t *testing.T) {
 	require.Equal(t, "https://127.0.0.1:6443", c.Host)
 	require.Equal(t, "s3cret", c.BearerToken)
 	require.Contains(t, c.UserAgent, "pharos/")
+}
+
+// A limit in the client makes reading a fleet take minutes.
+func TestClientsAreNotThrottled(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, os.WriteFile(path, withUser(`{token: t}`), 0o600))
+	fromFile, err := kube.Config(path)
+	require.NoError(t, err)
+	fromBytes, err := kube.ConfigFromBytes(withUser(`{token: t}`))
+	require.NoError(t, err)
+	for _, c := range []*rest.Config{fromFile, fromBytes} {
+		client, err := rest.UnversionedRESTClientFor(withCodec(c))
+		require.NoError(t, err)
+		if limiter := client.GetRateLimiter(); limiter != nil {
+			for range 50 {
+				require.True(t, limiter.TryAccept())
+			}
+		}
+	}
+}
+
+func withCodec(c *rest.Config) *rest.Config {
+	c.NegotiatedSerializer = serializer.NewCodecFactory(kube.Scheme()).WithoutConversion()
+	return c
 }
 
 func TestConfigFromBytesRefuses(t *testing.T) {
