@@ -51,6 +51,10 @@ func printStatus(w io.Writer, r local.Report) error {
 		fmt.Fprintf(w, "the fleet ended without being stopped: pharos up starts it again, pharos down cleans up %s\n", r.StateDir)
 		return nil
 	}
+	if r.Supervisor == 0 {
+		fmt.Fprintf(w, "%s: another pharos is at work in %s\n", r.State, r.StateDir)
+		return nil
+	}
 	fmt.Fprintf(w, "%s since %s, supervisor process %d, %d processes, %.1f GiB resident\n\n",
 		r.State, r.Since.Format(time.DateTime), r.Supervisor, r.Processes, float64(r.ResidentBytes)/(1<<30))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -29,12 +29,13 @@ type DownResult struct {
 }
 
 // Down ends the fleet, proves that no process and no listening port of it is
-// left, and removes the state folder, or with keep only its run-time files.
+// left, and removes the state folder, or with keep only its run-time files. It
+// touches nothing in a folder that is not a fleet's.
 func (f *Fleet) Down(ctx context.Context, keep bool) (DownResult, error) {
 	begun := time.Now()
 	l := f.Layout
-	if _, err := os.Stat(l.Dir); errors.Is(err, os.ErrNotExist) {
-		return DownResult{}, nil
+	if found, err := checkRemovable(l); err != nil || !found {
+		return DownResult{}, err
 	}
 	result := DownResult{Found: true, Kept: keep}
 	lock, err := endSupervisor(ctx, l)
@@ -173,6 +174,9 @@ func removeState(l layout.Layout) error {
 		return fmt.Errorf("removing state folder: %w", all)
 	}
 	if err := os.Remove(l.Dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if entries, reading := os.ReadDir(l.Dir); reading == nil && len(entries) == 0 {
+			return nil // a mount point, or in a folder of somebody else's: empty is as good
+		}
 		return fmt.Errorf("removing state folder: it holds files that are not the fleet's: %w", err)
 	}
 	// The folder above is ours as well when it is the default and empty.

@@ -10,3 +10,11 @@ var (
 	RemoveState      = removeState
 	ErrLocked        = errLocked
 )
+
+// Claim makes the state folder a fleet's, as a start does first, and returns how
+// to let go of it.
+func Claim(f *Fleet) (release func(), err error) {
+	s := &start{layout: f.Layout, fleet: f, say: newTeller(nil)}
+	lock, _, err := s.claim()
+	return func() { _ = lock.Close() }, err
+}

@@ -62,53 +62,29 @@ func readRecord(l layout.Layout) (record, error) {
 	if err := json.Unmarshal(b, &r); err != nil {
 		return record{}, fmt.Errorf("reading fleet file %s: %w", l.FleetFile(), err)
 	}
+	if !bearsMark(b) {
+		return record{}, fmt.Errorf("reading fleet file %s: it is not one that pharos wrote", l.FleetFile())
+	}
 	return r, nil
 }
 
-// checkStateFolder refuses a folder that another version of the program made,
-// that belongs to another instance, or that holds something else.
-func checkStateFolder(l layout.Layout) error {
-	r, err := readRecord(l)
-	if errors.Is(err, errNoFleet) {
-		return checkForeign(l)
+// bearsMark says whether a fleet file is ours: each version of it names its
+// schema and its instance, be they zero.
+func bearsMark(b []byte) bool {
+	var mark struct {
+		SchemaVersion *int `json:"schemaVersion"`
+		Instance      *int `json:"instance"`
 	}
-	if err != nil {
-		return err
-	}
-	if r.SchemaVersion != layout.SchemaVersion {
-		return fmt.Errorf("the state folder %s has version %d (from pharos %s) and this pharos reads version %d: remove it with `%s`, or use the pharos that made it",
-			l.Dir, r.SchemaVersion, r.Pharos, layout.SchemaVersion, downCommand(l))
-	}
-	if r.Instance != l.Instance {
-		return fmt.Errorf("the state folder %s belongs to instance %d: give --instance %d, or another --state-dir", l.Dir, r.Instance, r.Instance)
-	}
-	return nil
+	return json.Unmarshal(b, &mark) == nil && mark.SchemaVersion != nil && mark.Instance != nil
 }
-
-func checkForeign(l layout.Layout) error {
-	entries, err := os.ReadDir(l.Dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("reading state folder: %w", err)
-	}
-	for _, e := range entries {
-		if e.Name() != lockName(l) {
-			return fmt.Errorf("the state folder %s is not empty and holds no fleet: give another --state-dir", l.Dir)
-		}
-	}
-	return nil
-}
-
-func lockName(l layout.Layout) string { return strings.TrimPrefix(l.LockFile(), l.Dir+"/") }
 
 // errLocked means that a fleet runs, starts or stops in the state folder.
 var errLocked = errors.New("locked")
 
-// takeLock locks the state folder for as long as the file, or a process that
-// inherited it, is open.
+// takeLock locks the state folder, which must be there, for as long as the file,
+// or a process that inherited it, is open. Callers make sure first that the
+// folder is a fleet's: the lock is a file, and strangers want none of ours.
 func takeLock(l layout.Layout) (*os.File, error) {
-	if err := os.MkdirAll(l.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making state folder: %w", err)
-	}
 	f, err := os.OpenFile(l.LockFile(), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening lock: %w", err)
@@ -125,6 +101,16 @@ func takeLock(l layout.Layout) (*os.File, error) {
 		return nil, fmt.Errorf("locking %s: %w", l.LockFile(), err)
 	}
 	return f, nil
+}
+
+// locked says whether somebody holds the lock. It makes no lock where there is none.
+func locked(l layout.Layout) bool {
+	f, err := os.Open(l.LockFile())
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
 // stillThere refuses a lock on a file that was removed between opening and

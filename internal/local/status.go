@@ -26,6 +26,8 @@ const (
 	StateRunning State = "Running"
 	// StateDegraded means that a component of a fleet that was up is not ready.
 	StateDegraded State = "Degraded"
+	// StateStopping means that the fleet is being ended.
+	StateStopping State = "Stopping"
 	// StateKept means that the fleet was stopped and its data were kept.
 	StateKept State = "Kept"
 	// StateKilled means that the fleet ended without being stopped.
@@ -83,7 +85,9 @@ func (f *Fleet) Status(ctx context.Context) (Report, error) {
 	}
 	r.Pharos, r.Since, r.Supervisor = rec.Pharos, rec.StartedAt, supervisorPID(l)
 	status, statusErr := supervisor.ReadStatus(l.StatusFile())
-	r.State = state(rec, status, r.Supervisor != 0, statusErr == nil)
+	r.State = state(sight{
+		starting: rec.ReadyAt == nil, alive: r.Supervisor != 0, locked: locked(l), written: statusErr == nil, status: status,
+	})
 	if r.Supervisor == 0 {
 		return r, nil
 	}
@@ -104,20 +108,38 @@ func (f *Fleet) Status(ctx context.Context) (Report, error) {
 	return r, nil
 }
 
-func state(rec record, status supervisor.Status, alive, written bool) State {
-	ready, _ := status.Ready()
+// sight is what the state of a fleet is told from.
+type sight struct {
+	// starting means that everything has not been ready yet, alive that the
+	// supervisor runs, locked that some pharos has the state folder.
+	starting, alive, locked bool
+	// written means that there is a status.
+	written bool
+	status  supervisor.Status
+}
+
+func state(s sight) State {
+	ready, _ := s.status.Ready()
 	switch {
-	case !alive && written:
+	case !s.alive && s.locked && s.starting:
+		return StateStarting // servers are built, or the supervisor is about to begin
+	case !s.alive && s.locked:
+		return StateStopping
+	case !s.alive && s.written:
 		return StateKilled
-	case !alive:
+	case !s.alive:
 		return StateKept
-	case rec.ReadyAt == nil:
+	case slices.ContainsFunc(s.status.Components, stopped):
+		return StateStopping
+	case s.starting:
 		return StateStarting
 	case !ready:
 		return StateDegraded
 	}
 	return StateRunning
 }
+
+func stopped(c supervisor.ComponentStatus) bool { return c.State == supervisor.StateStopped }
 
 func (f *Fleet) reportTiers(ctx context.Context, r *Report) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

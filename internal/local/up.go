@@ -48,16 +48,11 @@ type start struct {
 }
 
 func (s *start) run(ctx context.Context) (err error) {
-	lock, err := s.lock()
+	lock, fresh, err := s.claim()
 	if err != nil {
 		return err
 	}
 	defer func() { _ = lock.Close() }()
-	if err := checkStateFolder(s.layout); err != nil {
-		return err
-	}
-	_, known := readRecord(s.layout)
-	fresh := errors.Is(known, errNoFleet)
 	if err := s.check(); err != nil {
 		return errors.Join(err, s.forget(fresh))
 	}
@@ -80,24 +75,48 @@ func (s *start) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock refuses a fleet that runs and cleans up after one that was killed.
-func (s *start) lock() (*os.File, error) {
-	lock, err := takeLock(s.layout)
+// claim makes the state folder this start's, and says whether it was nobody's
+// before. A folder that is refused stays as it was.
+func (s *start) claim() (lock *os.File, fresh bool, err error) {
+	if err := checkStateFolder(s.layout); err != nil {
+		return nil, false, err
+	}
+	if err := makeStateFolder(s.layout); err != nil {
+		return nil, false, err
+	}
+	lock, err = takeLock(s.layout)
 	if errors.Is(err, errLocked) {
-		return nil, runningError(s.layout)
+		return nil, false, runningError(s.layout)
 	}
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	if fresh, err = s.mark(); err == nil {
+		err = s.clean()
+	}
+	if err != nil {
+		return nil, false, errors.Join(err, s.forget(fresh), lock.Close())
+	}
+	return lock, fresh, nil
+}
+
+// mark writes the fleet file before anything else, so that whatever this start
+// leaves, however it ends, can be told for a fleet's and removed.
+func (s *start) mark() (fresh bool, err error) {
+	_, err = readRecord(s.layout)
+	if !errors.Is(err, errNoFleet) {
+		return false, err
+	}
+	return true, newRecord(s.layout, nil).write(s.layout)
+}
+
+// clean ends what a fleet that was killed has left.
+func (s *start) clean() error {
 	killed, err := proc.KillMarked(layout.FleetEnv, s.layout.Dir, time.Now().Add(killTimeout))
-	if err != nil {
-		_ = lock.Close()
-		return nil, err
-	}
-	if len(killed) > 0 {
+	if err == nil && len(killed) > 0 {
 		s.say.line("an earlier fleet was not stopped: ended what was left of it, %s", proc.Summary(killed))
 	}
-	return lock, nil
+	return err
 }
 
 func runningError(l layout.Layout) error {
