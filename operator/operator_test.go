@@ -71,10 +71,14 @@ func nodeOperatorRepairs(t *testing.T, config *rest.Config, admin client.Client)
 	})
 	require.NoError(t, err)
 	run(t, o)
+	create(t, admin, &v1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop"}, Spec: v1alpha1.ClusterSpec{ObserverKubeconfigSecret: "shop-observer"},
+	})
 	m := &v1alpha1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "m-1"},
 		Spec: v1alpha1.MachineSpec{ClusterName: "shop", Remediation: &v1alpha1.RemediationRequest{
-			ID: "r-1", Action: v1alpha1.ActionReboot, Deadline: metav1.NewTime(time.Now().Add(time.Hour)),
+			ID: "r-1", Action: v1alpha1.ActionReboot,
+			StartBefore: metav1.NewTime(time.Now().Add(time.Minute)), Deadline: metav1.NewTime(time.Now().Add(time.Hour)),
 		}},
 	}
 	create(t, admin, m)

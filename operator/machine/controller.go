@@ -33,7 +33,7 @@ const (
 	// of its Job came.
 	recheck = time.Minute
 	// Retries come no rarer than retryMax, so that a request whose Job cannot
-	// be created is still answered soon after its deadline.
+	// be created is still answered soon after it has lapsed.
 	retryMin = 100 * time.Millisecond
 	retryMax = 30 * time.Second
 	workers  = 4
@@ -109,7 +109,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.client.Get(ctx, req.NamespacedName, cached); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if settled(cached) {
+	jobs, err := jobsOf(ctx, r.client, cached)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if settled(cached, jobs) {
 		return ctrl.Result{}, nil
 	}
 	s, err := r.look(ctx, req.NamespacedName)
@@ -133,36 +137,52 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: recheck}, nil
 }
 
-// look reads the machine and its Jobs live: a cache behind our own writes would
-// let a request be acted on twice.
+// look reads the machine, its Cluster and its Jobs live: a cache behind our own
+// writes would let a request be acted on twice.
 func (r *Reconciler) look(ctx context.Context, key client.ObjectKey) (snapshot, error) {
 	s := snapshot{machine: &v1alpha1.Machine{}, now: r.clock.Now()}
 	if err := r.live.Get(ctx, key, s.machine); err != nil {
 		return s, fmt.Errorf("reading machine %s: %w", key, err)
 	}
-	var jobs batchv1.JobList
-	err := r.live.List(ctx, &jobs, client.InNamespace(key.Namespace), client.MatchingLabels{LabelMachineUID: string(s.machine.UID)})
-	if err != nil {
-		return s, fmt.Errorf("listing the repair Jobs of machine %s: %w", key, err)
+	var err error
+	if s.jobs, err = jobsOf(ctx, r.live, s.machine); err != nil || s.machine.Spec.Remediation == nil {
+		return s, err
 	}
-	s.jobs = slices.DeleteFunc(jobs.Items, func(j batchv1.Job) bool { return !owns(s.machine, &j) })
-	if s.machine.Spec.Remediation == nil {
-		return s, nil
-	}
-	named := &batchv1.Job{}
 	name := client.ObjectKey{Namespace: key.Namespace, Name: jobName(s.machine.Spec.Remediation.ID)}
-	switch err := r.live.Get(ctx, name, named); {
-	case err == nil:
-		s.named = named
-	case !apierrors.IsNotFound(err):
+	if s.named, err = find(ctx, r.live, name, &batchv1.Job{}); err != nil {
 		return s, fmt.Errorf("reading Job %s: %w", name, err)
+	}
+	name.Name = s.machine.Spec.ClusterName
+	if s.cluster, err = find(ctx, r.live, name, &v1alpha1.Cluster{}); err != nil {
+		return s, fmt.Errorf("reading Cluster %s: %w", name, err)
 	}
 	return s, nil
 }
 
+// jobsOf lists the repair Jobs that the machine owns.
+func jobsOf(ctx context.Context, from client.Reader, m *v1alpha1.Machine) ([]batchv1.Job, error) {
+	var jobs batchv1.JobList
+	err := from.List(ctx, &jobs, client.InNamespace(m.Namespace), client.MatchingLabels{LabelMachineUID: string(m.UID)})
+	if err != nil {
+		return nil, fmt.Errorf("listing the repair Jobs of machine %s: %w", client.ObjectKeyFromObject(m), err)
+	}
+	return slices.DeleteFunc(jobs.Items, func(j batchv1.Job) bool { return !owns(m, &j) }), nil
+}
+
+// find reads an object into o. It returns nil when there is none; not to know
+// is an error.
+func find[T client.Object](ctx context.Context, from client.Reader, key client.ObjectKey, o T) (T, error) {
+	var none T
+	err := from.Get(ctx, key, o)
+	if err != nil {
+		return none, client.IgnoreNotFound(err)
+	}
+	return o, nil
+}
+
 // start creates the request's Job and returns the answer to give. An error
-// means that it is not known whether a Job can be had; the request stays open
-// until its deadline.
+// means that it is not known whether there is a Job; the request stays open
+// until it lapses.
 func (r *Reconciler) start(ctx context.Context, s snapshot) (*v1alpha1.RemediationResponse, error) {
 	id := s.machine.Spec.Remediation.ID
 	var site corev1.ConfigMap
@@ -176,7 +196,14 @@ func (r *Reconciler) start(ctx context.Context, s snapshot) (*v1alpha1.Remediati
 	if err != nil {
 		return refused(id, fmt.Sprintf("ConfigMap %s, key %s: %v", r.template, TemplateKey, err), s.now), nil
 	}
-	job := repairJob(template, s.machine, s.now)
+	// The reads may have taken their time.
+	now := r.clock.Now()
+	if why := lapsed(s.machine.Spec.Remediation, now); why != "" {
+		return refused(id, why, now), nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.machine.Spec.Remediation.StartBefore.Sub(now))
+	defer cancel()
+	job := repairJob(template, s.machine, now)
 	switch err := r.client.Create(ctx, job); {
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		return refused(id, fmt.Sprintf("ConfigMap %s, key %s: %v", r.template, TemplateKey, err), s.now), nil

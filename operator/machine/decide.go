@@ -12,9 +12,19 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// AnnotationPaused, with any value, on a Machine or its Cluster keeps repairs
+// from being started.
+const AnnotationPaused = "pharos.dev/paused"
+
+// minLeft is the least time to the deadline with which a repair is started. A
+// machine that is cut off half-way through a repair is worse off than before.
+const minLeft = time.Minute
+
 // snapshot is all that a decision rests on, read live at one moment.
 type snapshot struct {
 	machine *v1alpha1.Machine
+	// cluster is the one that the machine works for; nil when there is none.
+	cluster *v1alpha1.Cluster
 	// jobs are the repair Jobs that this machine owns, whatever their request.
 	jobs []batchv1.Job
 	// named is the Job that bears the name of the present request, if there is
@@ -32,8 +42,9 @@ type verdict struct {
 }
 
 // decide holds the rules of the hand-shake: one Job on a machine at a time, no
-// request acted on twice, none started after its deadline, every request
-// answered.
+// request acted on twice, none started that has lapsed or is about something
+// else by now, every request answered. A Job that exists goes on, whatever the
+// request has become.
 func decide(s snapshot) verdict {
 	answer := s.machine.Status.Remediation
 	if answer != nil && answer.Phase == v1alpha1.RepairRunning {
@@ -51,7 +62,7 @@ func decide(s snapshot) verdict {
 	if s.named != nil {
 		return found(s, request)
 	}
-	if why := refusal(s.machine, request, s.now); why != "" {
+	if why := refusal(s, request); why != "" {
 		return verdict{answer: refused(request.ID, why, s.now)}
 	}
 	return verdict{start: true}
@@ -84,14 +95,46 @@ func found(s snapshot, request *v1alpha1.RemediationRequest) verdict {
 	return verdict{answer: refused(request.ID, why, s.now)}
 }
 
-func refusal(m *v1alpha1.Machine, request *v1alpha1.RemediationRequest, now time.Time) string {
+// refusal says why the request must not be started now, or nothing.
+func refusal(s snapshot, request *v1alpha1.RemediationRequest) string {
+	m := s.machine
 	switch {
 	case !m.DeletionTimestamp.IsZero():
 		return "the machine is being deleted"
-	case !now.Before(request.Deadline.Time):
-		return fmt.Sprintf("its deadline %s had passed before it could start", request.Deadline.UTC().Format(time.RFC3339))
+	case m.Spec.State == v1alpha1.MachineStandby:
+		return "the machine is on standby, spec.state Standby, and works for nobody"
+	case paused(m):
+		return "the machine is annotated " + AnnotationPaused
+	case s.cluster == nil:
+		return fmt.Sprintf("there is no Cluster %s/%s, which the machine names as its own", m.Namespace, m.Spec.ClusterName)
+	case paused(s.cluster):
+		return fmt.Sprintf("Cluster %s/%s is annotated %s", s.cluster.Namespace, s.cluster.Name, AnnotationPaused)
+	case request.HardwareID != "" && request.HardwareID != m.Spec.HardwareID:
+		return fmt.Sprintf("the request is about hardware %q, and the machine now is hardware %q", request.HardwareID, m.Spec.HardwareID)
+	}
+	return lapsed(request, s.now)
+}
+
+// lapsed says why it is too late to start the request, or nothing.
+func lapsed(request *v1alpha1.RemediationRequest, now time.Time) string {
+	deadline := request.Deadline.UTC().Format(time.RFC3339)
+	left := request.Deadline.Sub(now)
+	switch {
+	case request.StartBefore.IsZero():
+		return "it does not say in startBefore how long its evidence holds"
+	case !now.Before(request.StartBefore.Time):
+		return fmt.Sprintf("it lapsed at %s (startBefore) and had not been started", request.StartBefore.UTC().Format(time.RFC3339))
+	case left <= 0:
+		return fmt.Sprintf("its deadline %s had passed before it could start", deadline)
+	case left < minLeft:
+		return fmt.Sprintf("only %s are left until its deadline %s; a repair is not started with less than %s", left.Round(time.Second), deadline, minLeft)
 	}
 	return ""
+}
+
+func paused(o metav1.Object) bool {
+	_, is := o.GetAnnotations()[AnnotationPaused]
+	return is
 }
 
 func refused(id, why string, now time.Time) *v1alpha1.RemediationResponse {
@@ -148,10 +191,15 @@ func owns(m *v1alpha1.Machine, job *batchv1.Job) bool {
 	return metav1.IsControlledBy(job, m) && job.Name == jobName(requestOf(job))
 }
 
-// settled says that the machine waits for nothing, by what its object tells.
-func settled(m *v1alpha1.Machine) bool {
+// settled says that the machine waits for nothing: no request is open, and no
+// Job that it owns still has to be reported. A Job can be there without a
+// request, when its answer was lost and the request withdrawn since.
+func settled(m *v1alpha1.Machine, jobs []batchv1.Job) bool {
 	request, answer := m.Spec.Remediation, m.Status.Remediation
 	if answer != nil && answer.Phase == v1alpha1.RepairRunning {
+		return false
+	}
+	if (snapshot{machine: m, jobs: jobs}).unfinished() != nil {
 		return false
 	}
 	return request == nil || (answer != nil && answer.ID == request.ID)

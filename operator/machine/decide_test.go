@@ -39,9 +39,23 @@ func asked(id string) *v1alpha1.Machine {
 		ObjectMeta: metav1.ObjectMeta{Name: "m-1", Namespace: "fleet", UID: "uid-1"},
 		Spec: v1alpha1.MachineSpec{
 			ClusterName: "shop", NodeName: "node-1", Address: "10.0.0.7", HardwareID: "sn-9",
-			Remediation: &v1alpha1.RemediationRequest{ID: id, Action: v1alpha1.ActionReboot, Deadline: metav1.NewTime(now.Add(time.Minute))},
+			Remediation: &v1alpha1.RemediationRequest{
+				ID: id, Action: v1alpha1.ActionReboot, HardwareID: "sn-9",
+				StartBefore: metav1.NewTime(now.Add(time.Second)), Deadline: metav1.NewTime(now.Add(time.Minute)),
+			},
 		},
 	}
+}
+
+// changed returns a request "a" with something about it changed.
+func changed(change func(*v1alpha1.Machine)) *v1alpha1.Machine {
+	m := asked("a")
+	change(m)
+	return m
+}
+
+func shop() *v1alpha1.Cluster {
+	return &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "fleet"}}
 }
 
 func answered(m *v1alpha1.Machine, id string, phase v1alpha1.RepairPhase) *v1alpha1.Machine {
@@ -62,10 +76,6 @@ func jobOf(m *v1alpha1.Machine, id string, end batchv1.JobConditionType) batchv1
 }
 
 func TestDecide(t *testing.T) {
-	deleting := asked("a")
-	deleting.DeletionTimestamp = ptr.To(metav1.NewTime(now))
-	late := asked("a")
-	late.Spec.Remediation.Deadline = metav1.NewTime(now)
 	foreign := jobOf(asked("a"), "a", "")
 	foreign.OwnerReferences[0].UID = "another"
 	quiet := asked("a")
@@ -89,8 +99,6 @@ func TestDecide(t *testing.T) {
 		"succeeded already":                {snapshot{machine: answered(asked("a"), "a", v1alpha1.RepairSucceeded)}, want{}},
 		"failed already":                   {snapshot{machine: answered(asked("a"), "a", v1alpha1.RepairFailed)}, want{}},
 		"refused already":                  {snapshot{machine: answered(asked("a"), "a", v1alpha1.RepairRefused)}, want{}},
-		"deadline passed":                  {snapshot{machine: late}, want{id: "a", phase: v1alpha1.RepairRefused, text: "deadline 2026-03-01T12:00:00Z"}},
-		"machine going away":               {snapshot{machine: deleting}, want{id: "a", phase: v1alpha1.RepairRefused, text: "being deleted"}},
 		"someone else's Job": {
 			snapshot{machine: asked("a"), named: &foreign},
 			want{id: "a", phase: v1alpha1.RepairRefused, text: "not this machine's"},
@@ -119,6 +127,18 @@ func TestDecide(t *testing.T) {
 			snapshot{machine: answered(asked("b"), "a", v1alpha1.RepairRunning), jobs: []batchv1.Job{jobOf(asked("a"), "a", batchv1.JobFailed)}},
 			want{id: "a", phase: v1alpha1.RepairFailed, text: "R: m"},
 		},
+		"withdrawn before its Job was reported": {
+			snapshot{machine: quiet, jobs: []batchv1.Job{jobOf(asked("a"), "a", "")}},
+			want{id: "a", phase: v1alpha1.RepairRunning, text: "repair-a"},
+		},
+		"lapsed while it runs": {
+			snapshot{machine: answered(changed(func(m *v1alpha1.Machine) { m.Spec.Remediation.StartBefore = metav1.NewTime(now) }), "a", v1alpha1.RepairRunning), jobs: []batchv1.Job{jobOf(asked("a"), "a", "")}},
+			want{},
+		},
+		"paused after its Job was created": {
+			snapshot{machine: changed(func(m *v1alpha1.Machine) { m.Annotations = map[string]string{AnnotationPaused: ""} }), named: ptr.To(jobOf(asked("a"), "a", ""))},
+			want{id: "a", phase: v1alpha1.RepairRunning, text: "repair-a"},
+		},
 		"withdrawn while it runs": {
 			snapshot{machine: withdrawn, jobs: []batchv1.Job{jobOf(asked("a"), "a", batchv1.JobComplete)}},
 			want{id: "a", phase: v1alpha1.RepairSucceeded},
@@ -129,7 +149,7 @@ func TestDecide(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.s.now = now
+			c.s.now, c.s.cluster = now, shop()
 			before := c.s.machine.DeepCopy()
 			v := decide(c.s)
 			require.Empty(t, cmp.Diff(before, c.s.machine), "decide changed its input")
@@ -146,6 +166,52 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// What is refused is refused at the moment of decision, and no Job is started.
+func TestRefusals(t *testing.T) {
+	pausedShop := shop()
+	pausedShop.Annotations = map[string]string{AnnotationPaused: "maintenance of the switch"}
+	for name, c := range map[string]struct {
+		change  func(*v1alpha1.Machine)
+		cluster *v1alpha1.Cluster
+		want    string
+	}{
+		"machine going away": {func(m *v1alpha1.Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(now)) }, shop(), "being deleted"},
+		"lapsed":             {func(m *v1alpha1.Machine) { m.Spec.Remediation.StartBefore = metav1.NewTime(now) }, shop(), "lapsed at 2026-03-01T12:00:00Z (startBefore)"},
+		"never dated":        {func(m *v1alpha1.Machine) { m.Spec.Remediation.StartBefore = metav1.Time{} }, shop(), "does not say in startBefore"},
+		"deadline passed":    {func(m *v1alpha1.Machine) { m.Spec.Remediation.Deadline = metav1.NewTime(now) }, shop(), "deadline 2026-03-01T12:00:00Z"},
+		"hardly time left": {
+			func(m *v1alpha1.Machine) { m.Spec.Remediation.Deadline = metav1.NewTime(now.Add(59 * time.Second)) }, shop(),
+			"only 59s are left until its deadline 2026-03-01T12:00:59Z",
+		},
+		"other hardware":    {func(m *v1alpha1.Machine) { m.Spec.HardwareID = "sn-10" }, shop(), `about hardware "sn-9", and the machine now is hardware "sn-10"`},
+		"hardware unknown":  {func(m *v1alpha1.Machine) { m.Spec.HardwareID = "" }, shop(), `the machine now is hardware ""`},
+		"machine paused":    {func(m *v1alpha1.Machine) { m.Annotations = map[string]string{AnnotationPaused: ""} }, shop(), "the machine is annotated pharos.dev/paused"},
+		"Cluster paused":    {func(*v1alpha1.Machine) {}, pausedShop, "Cluster fleet/shop is annotated pharos.dev/paused"},
+		"Cluster not there": {func(*v1alpha1.Machine) {}, nil, "there is no Cluster fleet/shop"},
+		"spare":             {func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineStandby }, shop(), "spec.state Standby"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := decide(snapshot{machine: changed(c.change), cluster: c.cluster, now: now})
+			require.False(t, v.start)
+			require.NotNil(t, v.answer)
+			require.Equal(t, v1alpha1.RepairRefused, v.answer.Phase)
+			require.Equal(t, "a", v.answer.ID)
+			require.Contains(t, v.answer.Message, c.want)
+		})
+	}
+	untied := changed(func(m *v1alpha1.Machine) { m.Spec.Remediation.HardwareID = "" })
+	require.True(t, decide(snapshot{machine: untied, cluster: shop(), now: now}).start, "a request need not name the hardware")
+}
+
+func TestSettled(t *testing.T) {
+	quiet := changed(func(m *v1alpha1.Machine) { m.Spec.Remediation = nil })
+	require.True(t, settled(quiet, nil))
+	require.False(t, settled(quiet, []batchv1.Job{jobOf(asked("a"), "a", "")}), "its answer was lost, and the request withdrawn")
+	require.True(t, settled(quiet, []batchv1.Job{jobOf(asked("a"), "a", batchv1.JobComplete)}))
+	require.False(t, settled(asked("a"), nil))
+	require.True(t, settled(answered(asked("a"), "a", v1alpha1.RepairRefused), nil))
+}
+
 func TestRepairJob(t *testing.T) {
 	m := asked("a")
 	template, err := parseTemplate(site, "fleet")
@@ -155,7 +221,7 @@ func TestRepairJob(t *testing.T) {
 	require.Equal(t, "repair-a", job.Name)
 	require.True(t, owns(m, job))
 	require.EqualValues(t, 60, *job.Spec.ActiveDeadlineSeconds)
-	require.EqualValues(t, 0, *job.Spec.BackoffLimit)
+	require.EqualValues(t, 24*60*60, *job.Spec.TTLSecondsAfterFinished)
 	require.Equal(t, []corev1.EnvVar{
 		{Name: "PHAROS_REMEDIATION_ID", Value: "a"},
 		{Name: "PHAROS_ACTION", Value: "Reboot"},
@@ -170,18 +236,39 @@ func TestRepairJob(t *testing.T) {
 	require.Len(t, template.Spec.Template.Spec.Containers[0].Env, 2, "the template was changed")
 }
 
-func TestRepairJobKeepsTheTemplatesLimits(t *testing.T) {
+func TestRepairJobKeepsTheTemplatesTimes(t *testing.T) {
 	template, err := parseTemplate(site, "fleet")
 	require.NoError(t, err)
 	template.Spec.ActiveDeadlineSeconds = ptr.To[int64](10)
-	template.Spec.BackoffLimit = ptr.To[int32](2)
 	template.Spec.TTLSecondsAfterFinished = ptr.To[int32](5)
 	job := repairJob(template, asked("a"), now)
 
 	require.EqualValues(t, 10, *job.Spec.ActiveDeadlineSeconds)
-	require.EqualValues(t, 2, *job.Spec.BackoffLimit)
 	require.EqualValues(t, 60, *job.Spec.TTLSecondsAfterFinished, "the Job must outlive its deadline")
+
+	template.Spec.TTLSecondsAfterFinished = nil
+	far := changed(func(m *v1alpha1.Machine) { m.Spec.Remediation.Deadline = metav1.NewTime(now.Add(30 * time.Hour)) })
+	require.EqualValues(t, 30*60*60, *repairJob(template, far, now).Spec.TTLSecondsAfterFinished)
 }
+
+// Whatever the template says, the repair is tried once.
+func TestRepairJobRunsOnce(t *testing.T) {
+	template, err := parseTemplate(site, "fleet")
+	require.NoError(t, err)
+	template.Spec.BackoffLimit = ptr.To[int32](2)
+	template.Spec.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed)
+	template.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
+	spec := repairJob(template, asked("a"), now).Spec
+
+	require.EqualValues(t, 0, *spec.BackoffLimit)
+	require.EqualValues(t, 1, *spec.Parallelism)
+	require.EqualValues(t, 1, *spec.Completions)
+	require.Equal(t, batchv1.Failed, *spec.PodReplacementPolicy)
+	require.Equal(t, corev1.RestartPolicyNever, spec.Template.Spec.RestartPolicy)
+}
+
+// more is the site's Job with more in its spec.
+func more(text string) string { return strings.Replace(site, "spec:", "spec:\n  "+text, 1) }
 
 func TestTemplateRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ data, want string }{
@@ -191,8 +278,18 @@ func TestTemplateRefusals(t *testing.T) {
 		"wrong type":        {strings.Replace(site, "image: example.org/repair:1", "image: [1]", 1), "image"},
 		"another kind":      {strings.Replace(site, "kind: Job", "kind: CronJob", 1), "a CronJob of batch/v1"},
 		"another namespace": {strings.Replace(site, "spec:", "metadata: {namespace: elsewhere}\nspec:", 1), `metadata.namespace is "elsewhere"`},
-		"several pods":      {strings.Replace(site, "spec:", "spec:\n  parallelism: 2", 1), "spec.parallelism"},
-		"no container":      {"apiVersion: batch/v1\nkind: Job\n", "containers is empty"},
+		"several pods":      {more("parallelism: 2"), "spec.parallelism"},
+		"own selector":      {more("manualSelector: true\n  selector: {matchLabels: {a: b}}"), "spec.manualSelector"},
+		"indexed":           {more("completionMode: Indexed"), "spec.completionMode"},
+		"suspended":         {more("suspend: true"), "spec.suspend"},
+		"failures ignored":  {more("podFailurePolicy: {rules: [{action: Ignore, onPodConditions: [{type: DisruptionTarget}]}]}"), "spec.podFailurePolicy"},
+		"success policy":    {more("successPolicy: {rules: [{succeededCount: 1}]}"), "spec.successPolicy"},
+		"limit per index":   {more("backoffLimitPerIndex: 3"), "spec.backoffLimitPerIndex"},
+		"another manager":   {more("managedBy: example.org/queue"), "spec.managedBy"},
+		"restarts by itself": {
+			strings.Replace(site, "env:", "restartPolicy: Always\n          env:", 1), "container repair: restartPolicy must be Never",
+		},
+		"no container": {"apiVersion: batch/v1\nkind: Job\n", "containers is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseTemplate(c.data, "fleet")

@@ -26,6 +26,8 @@ const (
 	LabelMachineUID = "pharos.dev/machine-uid"
 	// AnnotationRemediationID is, on a repair Job, the id of its request.
 	AnnotationRemediationID = "pharos.dev/remediation-id"
+	// keptSeconds is how long a finished Job stays when the site does not say.
+	keptSeconds = 24 * 60 * 60
 )
 
 func jobName(id string) string { return "repair-" + id }
@@ -48,12 +50,46 @@ func parseTemplate(data, namespace string) (*batchv1.Job, error) {
 		return nil, fmt.Errorf("it is a %s of %s, not a Job of batch/v1", job.Kind, job.APIVersion)
 	case job.Namespace != "" && job.Namespace != namespace:
 		return nil, fmt.Errorf("metadata.namespace is %q, but a repair runs beside its Machine, in %q", job.Namespace, namespace)
-	case ptr.Deref(job.Spec.Parallelism, 1) != 1 || ptr.Deref(job.Spec.Completions, 1) != 1:
-		return nil, errors.New("spec.parallelism and spec.completions must be 1: one pod at a time repairs a machine")
 	case len(job.Spec.Template.Spec.Containers) == 0:
 		return nil, errors.New("spec.template.spec.containers is empty")
 	}
-	return job, nil
+	return job, errors.Join(checkOnce(job.Spec), checkContainers(job.Spec.Template.Spec))
+}
+
+// checkOnce refuses what would let the Job run a repair several times, or not
+// at all, or be run by something that does not know the rules. What has one
+// sensible value, once sets.
+func checkOnce(spec batchv1.JobSpec) error {
+	const why = "%s must not be set: a repair is one pod that runs once"
+	switch {
+	case ptr.Deref(spec.Parallelism, 1) != 1 || ptr.Deref(spec.Completions, 1) != 1:
+		return errors.New("spec.parallelism and spec.completions must be 1: one pod at a time repairs a machine")
+	case ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.NonIndexedCompletion:
+		return fmt.Errorf(why, "spec.completionMode Indexed")
+	case spec.ManualSelector != nil || spec.Selector != nil:
+		return errors.New("spec.manualSelector and spec.selector must not be set: the Job could take another's pods for its own")
+	case spec.PodFailurePolicy != nil:
+		return fmt.Errorf(why, "spec.podFailurePolicy")
+	case spec.SuccessPolicy != nil:
+		return fmt.Errorf(why, "spec.successPolicy")
+	case spec.BackoffLimitPerIndex != nil || spec.MaxFailedIndexes != nil:
+		return fmt.Errorf(why, "spec.backoffLimitPerIndex and spec.maxFailedIndexes")
+	case ptr.Deref(spec.Suspend, false):
+		return errors.New("spec.suspend must not be set: whoever resumes the Job would start a repair that nobody confirmed")
+	case spec.ManagedBy != nil && *spec.ManagedBy != batchv1.JobControllerName:
+		return errors.New("spec.managedBy must not be set: only Kubernetes' own Job controller is known to run a pod once")
+	}
+	return nil
+}
+
+// checkContainers refuses a container that restarts by a rule of its own.
+func checkContainers(pod corev1.PodSpec) error {
+	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
+		if ptr.Deref(c.RestartPolicy, corev1.ContainerRestartPolicyNever) != corev1.ContainerRestartPolicyNever || len(c.RestartPolicyRules) > 0 {
+			return fmt.Errorf("container %s: restartPolicy must be Never and restartPolicyRules empty: a repair is never done twice", c.Name)
+		}
+	}
+	return nil
 }
 
 // repairJob makes the Job of the machine's request out of the site's.
@@ -70,10 +106,8 @@ func repairJob(template *batchv1.Job, m *v1alpha1.Machine, now time.Time) *batch
 		Spec: *template.Spec.DeepCopy(),
 	}
 	limit(&job.Spec, request.Deadline.Sub(now))
+	once(&job.Spec)
 	pod := &job.Spec.Template.Spec
-	if pod.RestartPolicy == "" {
-		pod.RestartPolicy = corev1.RestartPolicyNever
-	}
 	env := environment(m)
 	for i := range pod.InitContainers {
 		setEnv(&pod.InitContainers[i], env)
@@ -86,14 +120,24 @@ func repairJob(template *batchv1.Job, m *v1alpha1.Machine, now time.Time) *batch
 
 // limit ends the Job by the request's deadline, and keeps the finished Job at
 // least that long: while a request can still be started, its Job is the proof
-// that it was.
+// that it was. A site that says nothing has a day to look at it.
 func limit(spec *batchv1.JobSpec, left time.Duration) {
 	seconds := max(1, int64(math.Ceil(left.Seconds())))
 	spec.ActiveDeadlineSeconds = ptr.To(min(seconds, ptr.Deref(spec.ActiveDeadlineSeconds, seconds)))
-	spec.BackoffLimit = ptr.To(ptr.Deref(spec.BackoffLimit, 0))
-	if ttl := spec.TTLSecondsAfterFinished; ttl != nil {
-		spec.TTLSecondsAfterFinished = ptr.To(int32(min(max(int64(*ttl), seconds), math.MaxInt32)))
-	}
+	ttl := max(int64(ptr.Deref(spec.TTLSecondsAfterFinished, keptSeconds)), seconds)
+	spec.TTLSecondsAfterFinished = ptr.To(int32(min(ttl, math.MaxInt32)))
+}
+
+// once makes sure that the repair is done one time at the most. A pod that
+// failed, or was evicted, may have done its work: whether to try again is for
+// the remediator, which looks at the node first.
+func once(spec *batchv1.JobSpec) {
+	spec.Parallelism = ptr.To[int32](1)
+	spec.Completions = ptr.To[int32](1)
+	spec.BackoffLimit = ptr.To[int32](0)
+	// Not before the old pod has ended; and by then the Job has failed.
+	spec.PodReplacementPolicy = ptr.To(batchv1.Failed)
+	spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 }
 
 func environment(m *v1alpha1.Machine) []corev1.EnvVar {

@@ -146,7 +146,6 @@ func repairJob(image string) *batchv1.Job {
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
 		Spec: batchv1.JobSpec{
-			BackoffLimit:            ptr.To(int32(2)),
 			TTLSecondsAfterFinished: ptr.To(int32(jobsKeptSeconds)),
 			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
 				RestartPolicy:                corev1.RestartPolicyNever,
