@@ -97,7 +97,7 @@ lint: ## Run the linters
 	@$(LINT) run
 
 .PHONY: licences
-licences: ## Check that every library has a permissive licence
+licences: ## Check that every library that ships has a permissive licence
 	@tools/licences.sh
 
 .PHONY: vulncheck

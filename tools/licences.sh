@@ -3,6 +3,8 @@
 # The libraries in `unmodified` come with Alertmanager's and Grafana's own: MPL-2.0
 # asks for the source of changed files only, and we change none. Their licence
 # is still checked, so that a change of terms is noticed.
+# What ships is checked: libraries that only test files import (pgregory.net/rapid,
+# MPL-2.0, is one) are in no binary and are left out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +21,7 @@ github.com/hashicorp/memberlist
 "
 
 echo
-echo "== licences of libraries"
+echo "== licences of the libraries that ship (those of tests alone do not)"
 status=0
 output=$(go tool -modfile=tools/go.mod go-licenses check "${@:-./...}" \
 	--ignore github.com/pharos-fleet/pharos --allowed_licenses "$permissive" 2>&1) || status=$?
