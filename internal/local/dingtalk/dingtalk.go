@@ -91,7 +91,7 @@ func New(opts Options) (*Sink, error) {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the folder of messages: %w", err)
 	}
 	st, err := openStore(opts.Dir)

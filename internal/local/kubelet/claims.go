@@ -77,7 +77,7 @@ func (k *Kubelet) bind(ctx context.Context, c *corev1.PersistentVolumeClaim) err
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	folder := k.folderOfClaim(c.Namespace, c.Name)
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("creating folder of claim %s/%s: %w", c.Namespace, c.Name, err)
 	}
 	if err := k.createVolume(ctx, c, folder); err != nil {

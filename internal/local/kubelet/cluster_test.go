@@ -89,6 +89,8 @@ func (n *testNode) testStatefulSet(t *testing.T) {
 	first := n.waitReady("db-0")
 	n.ask(first, "/write", "path", "kept", "data", "treasure")
 
+	n.requireClosed()
+
 	n.delete("db-0")
 	eventually(t, "another pod takes its place", func() error {
 		p, err := client.CoreV1().Pods(n.namespace).Get(t.Context(), "db-0", metav1.GetOptions{})
@@ -116,6 +118,20 @@ func (n *testNode) testStatefulSet(t *testing.T) {
 		return nil
 	})
 	require.NoDirExists(t, filepath.Join(n.root, "claims", n.namespace, "data-db-0"))
+}
+
+// requireClosed says that other users of the machine get into no folder of the node.
+func (n *testNode) requireClosed() {
+	n.t.Helper()
+	require.NoError(n.t, filepath.WalkDir(n.root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		info, err := d.Info()
+		require.NoError(n.t, err)
+		require.Zero(n.t, info.Mode().Perm()&0o077, path)
+		return nil
+	}))
 }
 
 func (n *testNode) testJob(t *testing.T) {

@@ -244,7 +244,7 @@ func (k *Kubelet) apiServer() (host, port string, err error) {
 }
 
 func newPodFolder(dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o700); err != nil {
 		return fmt.Errorf("creating pod folder: %w", err)
 	}
 	return nil

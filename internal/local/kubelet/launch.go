@@ -52,7 +52,7 @@ func (w *worker) launchSpec(name string) (process.Spec, error) {
 	if t.err != nil {
 		return process.Spec{}, t.err
 	}
-	if err := os.MkdirAll(spec.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(spec.Dir, 0o700); err != nil {
 		return process.Spec{}, fmt.Errorf("creating working folder: %w", err)
 	}
 	return spec, nil

@@ -28,7 +28,7 @@ func (w *worker) mounted(ctx context.Context) (string, error) {
 	}
 	pod := w.podWithAddress()
 	for _, c := range allContainers(pod) {
-		if err := os.MkdirAll(w.rootOf(c.Name), 0o755); err != nil {
+		if err := os.MkdirAll(w.rootOf(c.Name), 0o700); err != nil {
 			return reasonCreating, fmt.Errorf("creating container root: %w", err)
 		}
 	}

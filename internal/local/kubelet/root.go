@@ -14,10 +14,10 @@ import (
 
 // lockRoot keeps a second kubelet away from the root folder, and returns what gives it back.
 func lockRoot(root string) (unlock func(), err error) {
-	if err := os.MkdirAll(root, 0o755); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, fmt.Errorf("creating root folder: %w", err)
 	}
-	f, err := os.OpenFile(filepath.Join(root, "kubelet.lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	f, err := os.OpenFile(filepath.Join(root, "kubelet.lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening lock: %w", err)
 	}

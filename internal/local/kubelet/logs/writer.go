@@ -33,7 +33,7 @@ type Writer struct {
 // NewWriter opens the log at a path, and creates the folder above it. The limit is in bytes. A write that fails, as on a
 // full disk, is given to failed and otherwise dropped, because a container must not die of its log.
 func NewWriter(path string, limit int64, failed func(error)) (*Writer, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("creating log folder: %w", err)
 	}
 	w := &Writer{path: path, limit: limit, now: time.Now, failed: failed}
@@ -80,7 +80,7 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) open() error {
-	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	f, err := os.OpenFile(w.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("opening log: %w", err)
 	}

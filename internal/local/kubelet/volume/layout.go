@@ -10,10 +10,10 @@ import (
 
 // Link makes a mount path lead to a folder that is shared or outlives the pod, and creates the folder.
 func Link(mountPath, folder string) error {
-	if err := os.MkdirAll(folder, 0o777); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("creating volume folder: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(mountPath), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(mountPath), 0o700); err != nil {
 		return fmt.Errorf("creating mount path: %w", err)
 	}
 	if current, err := os.Readlink(mountPath); err == nil && current == folder {

@@ -60,6 +60,23 @@ func TestWrite(t *testing.T) {
 	require.Len(t, entries, 3, "the link, its empty set, and the mount")
 }
 
+// Secrets and tokens are files that anybody may read, as in Kubernetes; the
+// folders around them are what keeps other users of the machine out.
+func TestFoldersAreTheirOwnersOnly(t *testing.T) {
+	dir := t.TempDir()
+	_, err := volume.Write(filepath.Join(dir, "pod", "token"), volume.Payload{"deep/token": file("secret")})
+	require.NoError(t, err)
+	require.NoError(t, volume.Link(filepath.Join(dir, "pod", "root", "data"), filepath.Join(dir, "claims", "data")))
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		require.NoError(t, err)
+		if info, err := d.Info(); d.IsDir() && path != dir {
+			require.NoError(t, err)
+			require.Zero(t, info.Mode().Perm()&0o077, path)
+		}
+		return nil
+	}))
+}
+
 func TestReadersSeeAWholeSet(t *testing.T) {
 	dir := t.TempDir()
 	_, err := volume.Write(dir, volume.Payload{"a": file("0"), "b": file("0")})

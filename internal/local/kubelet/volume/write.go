@@ -17,7 +17,7 @@ const dataLink = "..data"
 // Write puts a payload into a folder, and reports whether anything changed. Readers see all of the old files or all of
 // the new. Other entries of the folder, such as mounts inside of it, are left alone.
 func Write(dir string, p Payload) (changed bool, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return false, fmt.Errorf("creating volume: %w", err)
 	}
 	current, err := os.Readlink(filepath.Join(dir, dataLink))
@@ -82,7 +82,7 @@ func writeSet(dir string, p Payload) (name string, err error) {
 			_ = os.RemoveAll(set)
 		}
 	}()
-	if err := os.Chmod(set, 0o755); err != nil {
+	if err := os.Chmod(set, 0o700); err != nil {
 		return "", fmt.Errorf("writing volume: %w", err)
 	}
 	for rel, f := range p {
@@ -94,7 +94,7 @@ func writeSet(dir string, p Payload) (name string, err error) {
 }
 
 func writeFile(path string, f File) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, f.Data, 0o600); err != nil {
