@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,8 +84,7 @@ func (s *Supervisor) runOnce(c Component, stop <-chan struct{}) bool {
 	defer func() { _ = output.Close() }()
 	cmd := command(c, output)
 	if err := s.spawn.start(cmd); err != nil {
-		message := fmt.Sprintf("starting %s: %v", c.Path, err)
-		s.rec.set(c.Name, ReasonStartFailed, message, func(st *ComponentStatus) { fail(st, message) })
+		s.failed(c, ReasonStartFailed, fmt.Sprintf("starting %s: %v", c.Path, err))
 		return false
 	}
 	pid := cmd.Process.Pid
@@ -94,27 +92,26 @@ func (s *Supervisor) runOnce(c Component, stop <-chan struct{}) bool {
 
 	exited := make(chan error, 1)
 	go func() { exited <- s.spawn.wait(cmd) }()
-	probing, cancel := context.WithCancel(context.Background())
-	probed := make(chan struct{})
-	go func() {
-		defer close(probed)
-		s.awaitReady(probing, c)
-	}()
-	endProbe := func() {
-		cancel()
-		<-probed
-	}
+	w := s.watch(c)
+	defer w.end()
 	select {
 	case err := <-exited:
-		endProbe()
-		message := ending(cmd, err)
-		s.rec.set(c.Name, ReasonExited, message, func(st *ComponentStatus) { fail(st, message) })
+		w.end()
+		s.failed(c, ReasonExited, ending(cmd, err))
+		return false
+	case <-w.hung:
+		_ = terminate(cmd, exited, c.stopGrace()) // how it ends says nothing: it was told to
+		s.failed(c, ReasonHung, fmt.Sprintf("did not answer for %s and was ended", s.hungAfter))
 		return false
 	case <-stop:
-		endProbe()
+		w.end()
 		_ = terminate(cmd, exited, c.stopGrace()) // it was told to: any end will do
 		return true
 	}
+}
+
+func (s *Supervisor) failed(c Component, reason Reason, message string) {
+	s.rec.set(c.Name, reason, message, func(st *ComponentStatus) { fail(st, message) })
 }
 
 func fail(st *ComponentStatus, message string) {
@@ -131,15 +128,6 @@ func command(c Component, output io.Writer) *exec.Cmd {
 	cmd.WaitDelay = outputGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	return cmd
-}
-
-// awaitReady asks until the process serves, and then says so.
-func (s *Supervisor) awaitReady(ctx context.Context, c Component) {
-	if err := c.Ready.await(ctx); err != nil {
-		return
-	}
-	s.rec.set(c.Name, ReasonReady, "", func(st *ComponentStatus) { st.State = StateReady })
-	s.ready[c.Name].open()
 }
 
 // terminate asks the process to end, then kills its process group, and returns how it ended.

@@ -20,6 +20,8 @@ const (
 	StateStarting State = "Starting"
 	// StateReady means that the process serves.
 	StateReady State = "Ready"
+	// StateUnready means that the process was ready and does not answer any more.
+	StateUnready State = "Unready"
 	// StateBackOff means that the process ended and will be started again.
 	StateBackOff State = "BackOff"
 	// StateStopped means that the process ended and will not be started again.
@@ -40,7 +42,7 @@ type ComponentStatus struct {
 	State State  `json:"state"`
 	// PID of the process; zero when there is none.
 	PID int `json:"pid,omitempty"`
-	// Restarts counts how often the process ended by itself.
+	// Restarts counts how often the process ended by itself, or was ended because it hung.
 	Restarts int `json:"restarts"`
 	// Since is when the state was entered.
 	Since time.Time `json:"since"`
@@ -107,6 +109,10 @@ const (
 	ReasonStarted Reason = "Started"
 	// ReasonReady means that it serves.
 	ReasonReady Reason = "Ready"
+	// ReasonUnready means that it was ready and does not answer any more.
+	ReasonUnready Reason = "Unready"
+	// ReasonHung means that it did not answer for long, was ended, and will be started again.
+	ReasonHung Reason = "Hung"
 	// ReasonExited means that it ended by itself and will be started again.
 	ReasonExited Reason = "Exited"
 	// ReasonStopped means that it ended because the fleet ends.

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -25,6 +27,9 @@ type Options struct {
 	LogDir string
 	// Log is the supervisor's own.
 	Log *slog.Logger
+	// HungAfter is how long a process that was ready may not answer before it is
+	// started again. Zero means a minute.
+	HungAfter time.Duration
 }
 
 // Supervisor runs a plan.
@@ -35,6 +40,8 @@ type Supervisor struct {
 	spawn  *spawner
 	ready  map[string]*gate
 	stop   map[int]*gate
+	// hungAfter is how long a process that was ready may not answer.
+	hungAfter time.Duration
 }
 
 // New checks the plan and writes the first status.
@@ -51,6 +58,7 @@ func New(o Options) (*Supervisor, error) {
 	s := &Supervisor{
 		plan: o.Plan, logDir: o.LogDir, rec: newRecorder(o, o.Plan), spawn: newSpawner(),
 		ready: map[string]*gate{}, stop: map[int]*gate{},
+		hungAfter: cmp.Or(o.HungAfter, defaultHungAfter),
 	}
 	for _, c := range o.Plan.Components {
 		s.ready[c.Name] = newGate()

@@ -47,7 +47,12 @@ func options(dir string, all ...supervisor.Component) supervisor.Options {
 
 func run(t *testing.T, dir string, all ...supervisor.Component) *world {
 	t.Helper()
-	s, err := supervisor.New(options(dir, all...))
+	return start(t, dir, options(dir, all...))
+}
+
+func start(t *testing.T, dir string, o supervisor.Options) *world {
+	t.Helper()
+	s, err := supervisor.New(o)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &world{t: t, dir: dir, stop: cancel, done: make(chan error, 1), s: s}
