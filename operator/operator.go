@@ -27,6 +27,7 @@ import (
 	"github.com/pharos-fleet/pharos/operator/cell"
 	"github.com/pharos-fleet/pharos/operator/federation"
 	"github.com/pharos-fleet/pharos/operator/machine"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
 // Options of either program.
@@ -74,18 +75,15 @@ func NewHub(o Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorder := op.manager.GetEventRecorder("pharos-operator")
-	f, err := federation.New(federation.Options{
-		Client: op.manager.GetClient(), Live: op.manager.GetAPIReader(), Recorder: recorder,
+	parts := workload.Options{
+		Client: op.manager.GetClient(), Live: op.manager.GetAPIReader(), Recorder: op.manager.GetEventRecorder("pharos-operator"),
 		Registry: op.registry, Log: o.Log, Namespace: o.Namespace,
-	})
+	}
+	f, err := federation.New(parts)
 	if err != nil {
 		return nil, err
 	}
-	c, err := cell.New(cell.Options{
-		Client: op.manager.GetClient(), Live: op.manager.GetAPIReader(), Recorder: recorder,
-		Registry: op.registry, Log: o.Log, Namespace: o.Namespace,
-	})
+	c, err := cell.New(parts)
 	if err != nil {
 		return nil, err
 	}

@@ -8,16 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,9 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/operator/workload"
@@ -54,39 +47,19 @@ const (
 	workers = 64
 )
 
-// Options of a Reconciler. All are required.
-type Options struct {
-	// Client writes in the hub; its reads may come from a cache.
-	Client client.Client
-	// Live reads from the hub's API server itself.
-	Live client.Reader
-	// Recorder keeps the events of changes.
-	Recorder events.EventRecorder
-	// Registry takes the metrics.
-	Registry prometheus.Registerer
-	// Log takes one line for each change.
-	Log *slog.Logger
-	// Namespace of the parts, and of the kubeconfig Secrets in the hub.
-	Namespace string
-}
-
 // Reconciler keeps each cell as its Cell says.
 type Reconciler struct {
-	client    client.Client
-	live      client.Reader
-	recorder  events.EventRecorder
-	metrics   *metrics
-	log       *slog.Logger
-	namespace string
-	cells     *connections
+	workload.Options
+	reporter *workload.Reporter
+	cells    *connections
 }
 
 // New validates the options.
-func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Recorder == nil || o.Registry == nil || o.Log == nil || o.Namespace == "" {
-		return nil, errors.New("cell controller: every option is required")
+func New(o workload.Options) (*Reconciler, error) {
+	if err := o.Validate("cell"); err != nil {
+		return nil, err
 	}
-	return &Reconciler{o.Client, o.Live, o.Recorder, newMetrics(o.Registry), o.Log, o.Namespace, newConnections(o.Live, o.Namespace)}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Cell", v1alpha1.ReasonUnreachable), newConnections(o.Live, o.Namespace)}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
@@ -96,7 +69,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("cell").
 		// Our own reports must not wake us: that would undo the backoff.
 		For(&v1alpha1.Cell{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&v1alpha1.Federation{}, handler.EnqueueRequestsFromMapFunc(r.every)).
+		Watches(&v1alpha1.Federation{}, r.All(&v1alpha1.CellList{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax),
@@ -105,26 +78,13 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Request {
-	var all v1alpha1.CellList
-	if err := r.client.List(ctx, &all); err != nil {
-		r.log.ErrorContext(ctx, "listing cells", slog.Any("error", err))
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range all.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-	}
-	return requests
-}
-
 // Reconcile brings one cell and its Cell's status up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, reconcileTimeout)
 	defer cancel()
 	// Read live: a status older than our own last report would be told again.
 	c := &v1alpha1.Cell{}
-	if err := r.live.Get(ctx, req.NamespacedName, c); err != nil {
+	if err := r.Live.Get(ctx, req.NamespacedName, c); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !c.DeletionTimestamp.IsZero() {
@@ -133,12 +93,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// The finalizer comes before the first part.
 	before := c.DeepCopy()
 	if controllerutil.AddFinalizer(c, Finalizer) {
-		if err := r.client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return ctrl.Result{}, fmt.Errorf("adding the finalizer: %w", err)
 		}
 	}
 	var federations v1alpha1.FederationList
-	if err := r.client.List(ctx, &federations); err != nil {
+	if err := r.Client.List(ctx, &federations); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing federations: %w", err)
 	}
 	seen, followed := r.follow(ctx, c, workload.InCharge(federations.Items))
@@ -176,7 +136,7 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 	if err != nil {
 		return nil, err
 	}
-	p := place(c, r.namespace)
+	p := place(c, r.Namespace)
 	if err := r.apply(ctx, remote, p, c, f); err != nil {
 		return nil, err
 	}
@@ -197,7 +157,7 @@ func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload
 	if err != nil {
 		return err
 	}
-	files, err := render(c, f, r.namespace, agent)
+	files, err := render(c, f, r.Namespace, agent)
 	if err != nil {
 		return workload.Invalid(err)
 	}
@@ -223,7 +183,7 @@ func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
 	}
 	before := c.DeepCopy()
 	controllerutil.RemoveFinalizer(c, Finalizer)
-	if err := r.client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Patch(ctx, c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
 	}
 	r.cells.forget(c.Name)
@@ -235,7 +195,7 @@ func (r *Reconciler) clear(ctx context.Context, c *v1alpha1.Cell) error {
 	if err != nil {
 		return err
 	}
-	return place(c, r.namespace).Prune(ctx, remote, nil, kinds())
+	return place(c, r.Namespace).Prune(ctx, remote, nil, kinds())
 }
 
 // kinds are those of every object that a Cell can have.
@@ -253,19 +213,8 @@ func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, seen *workloa
 		c.Status.Parts = seen.Parts
 	}
 	c.Status.EdgeEndpoints = endpoints(c, pods)
-	now := workload.Ready(c.Generation, followed, waiting)
 	c.Status.ObservedGeneration = c.Generation
-	meta.SetStatusCondition(&c.Status.Conditions, now)
-	r.metrics.reports.WithLabelValues(now.Reason).Inc()
-	if equality.Semantic.DeepEqual(before.Status, c.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, c, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if tell(r.recorder, c, meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady), now) {
-		r.log.InfoContext(ctx, "cell reported", slog.String("Cell", c.Name),
-			slog.String("reason", now.Reason), slog.String("message", now.Message))
-	}
-	return nil
+	return r.reporter.Report(ctx, workload.Report{
+		Before: before, Object: c, Conditions: &c.Status.Conditions, Problem: followed, Waiting: waiting,
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -200,7 +199,6 @@ func unreachable(t *testing.T, w *world) {
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonUnreachable, "did not answer")
 	require.Equal(t, parts, c.Status.Parts, "what is not seen is not known to have changed")
 	require.Contains(t, w.told(), v1alpha1.ReasonUnreachable)
-	require.InEpsilon(t, 1, testutil.ToFloat64(w.r.metrics.reports.WithLabelValues(v1alpha1.ReasonUnreachable)), 0)
 }
 
 // A server that takes connections and never answers is the worst of them.
@@ -268,7 +266,7 @@ func rightsAreNarrow(t *testing.T, w *world) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	_, err := New(Options{})
+	_, err := New(workload.Options{})
 	require.ErrorContains(t, err, "required")
 }
 

@@ -12,12 +12,8 @@ import (
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
-const (
-	// maxLabel is how long the value of a label may be.
-	maxLabel = 63
-	// edgeReplica is the one server of an edge.
-	edgeReplica = "a"
-)
+// edgeReplica is the one server of an edge.
+const edgeReplica = "a"
 
 type parts struct{ images v1alpha1.Images }
 
@@ -98,11 +94,14 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (
 
 // check finds what can be wrong with a Cell before anything is rendered.
 func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
-	if len(c.Name) > maxLabel {
-		return workload.Invalidf("metadata.name: is longer than the %d characters of a label", maxLabel)
+	if err := workload.CheckName(c); err != nil {
+		return err
 	}
 	if f == nil {
 		return &workload.Problem{Reason: v1alpha1.ReasonProgressing, Err: errors.New("waiting for a Federation in the hub")}
+	}
+	if err := workload.CheckInterval(f); err != nil {
+		return err
 	}
 	var names []string
 	for _, g := range f.Spec.Geographies {

@@ -24,6 +24,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/internal/version"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
 // world is one API server that is hub and cell at once, with Pharos' real
@@ -50,7 +51,7 @@ func newWorld(t *testing.T) *world {
 	}
 	operator := newClient(t, impersonated)
 	var err error
-	w.r, err = New(Options{
+	w.r, err = New(workload.Options{
 		Client: operator, Live: operator, Recorder: w.recorder, Registry: prometheus.NewRegistry(),
 		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
 	})

@@ -8,71 +8,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
-// callTimeout bounds one reconciliation, all its calls included.
-const callTimeout = time.Minute
-
-// Options of a Reconciler. All are required.
-type Options struct {
-	// Client writes in the hub; its reads may come from a cache.
-	Client client.Client
-	// Live reads from the API server itself.
-	Live client.Reader
-	// Recorder keeps the events of changes.
-	Recorder events.EventRecorder
-	// Registry takes the metrics.
-	Registry prometheus.Registerer
-	// Log takes one line for each change.
-	Log *slog.Logger
-	// Namespace of the parts.
-	Namespace string
-}
+const (
+	// callTimeout bounds one reconciliation, all its calls included.
+	callTimeout = time.Minute
+	// behind is how long to wait for a cache that lacks what was read live.
+	behind = time.Second
+)
 
 // Reconciler keeps the hub as its Federation says.
 type Reconciler struct {
-	client    client.Client
-	live      client.Reader
-	recorder  events.EventRecorder
-	metrics   *metrics
-	log       *slog.Logger
-	namespace string
+	workload.Options
+	reporter *workload.Reporter
 }
 
 // New validates the options.
-func New(o Options) (*Reconciler, error) {
-	if o.Client == nil || o.Live == nil || o.Recorder == nil || o.Registry == nil || o.Log == nil || o.Namespace == "" {
-		return nil, errors.New("federation controller: every option is required")
+func New(o workload.Options) (*Reconciler, error) {
+	if err := o.Validate("federation"); err != nil {
+		return nil, err
 	}
-	return &Reconciler{o.Client, o.Live, o.Recorder, newMetrics(o.Registry), o.Log, o.Namespace}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Federation")}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
 // Federation, of a part, and of the cells that feed it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	every := handler.EnqueueRequestsFromMapFunc(r.every)
+	every := r.All(&v1alpha1.FederationList{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("federation").
 		For(&v1alpha1.Federation{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -94,27 +71,13 @@ func cellMatters(e event.UpdateEvent) bool {
 		!slices.Equal(before.Status.EdgeEndpoints, now.Status.EdgeEndpoints)
 }
 
-// every asks for all Federations: a cell or a pod does not say whose it is.
-func (r *Reconciler) every(ctx context.Context, _ client.Object) []reconcile.Request {
-	var all v1alpha1.FederationList
-	if err := r.client.List(ctx, &all); err != nil {
-		r.log.ErrorContext(ctx, "listing federations", slog.Any("error", err))
-		return nil
-	}
-	var requests []reconcile.Request
-	for i := range all.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
-	}
-	return requests
-}
-
 // Reconcile brings the hub and the Federation's status up to date.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	// Read live: a status older than our own last report would be told again.
 	f := &v1alpha1.Federation{}
-	if err := r.live.Get(ctx, req.NamespacedName, f); err != nil {
+	if err := r.Live.Get(ctx, req.NamespacedName, f); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !f.DeletionTimestamp.IsZero() {
@@ -122,15 +85,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	var all v1alpha1.FederationList
 	var cells v1alpha1.CellList
-	if err := errors.Join(r.client.List(ctx, &all), r.client.List(ctx, &cells)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &all), r.Client.List(ctx, &cells)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing federations and cells: %w", err)
+	}
+	if !slices.ContainsFunc(all.Items, func(other v1alpha1.Federation) bool { return other.UID == f.UID }) {
+		return ctrl.Result{RequeueAfter: behind}, nil // who is in charge is not known yet
 	}
 	feeding := feeding(f, cells.Items)
 	followed := check(f, workload.InCharge(all.Items))
 	if followed == nil {
 		followed = r.follow(ctx, f, feeding)
 	}
-	seen, err := place(f, r.namespace).Observe(ctx, r.client)
+	seen, err := place(f, r.Namespace).Observe(ctx, r.Client)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
 	}
@@ -146,37 +112,37 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // follow makes the hub as the Federation says. What cannot be rendered changes
 // nothing that runs.
 func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) error {
-	p, parts := place(f, r.namespace), parts{workload.Images(f.Spec.Images)}
+	p, parts := place(f, r.Namespace), parts{workload.Images(f.Spec.Images)}
 	robots := len(f.Spec.Alerting.DingTalk) > 0
 	wanted := services(p, parts, robots)
-	if err := workload.Apply(ctx, r.client, wanted); err != nil {
+	if err := workload.Apply(ctx, r.Client, wanted); err != nil {
 		return err
 	}
 	at, err := r.addresses(ctx, p, parts, f.Spec.Network.ServiceAddressing, robots)
 	if err != nil {
 		return err
 	}
-	configs, err := render(f, cells, r.namespace, at)
+	configs, err := render(f, cells, r.Namespace, at)
 	if err != nil {
 		return workload.Invalid(err)
 	}
 	objects := workloads(p, parts, f, configs, at)
-	if err := workload.Apply(ctx, r.client, objects); err != nil {
+	if err := workload.Apply(ctx, r.Client, objects); err != nil {
 		return err
 	}
-	return p.Prune(ctx, r.client, append(wanted, objects...), kinds())
+	return p.Prune(ctx, r.Client, append(wanted, objects...), kinds())
 }
 
 func (r *Reconciler) addresses(ctx context.Context, p workload.Place, parts parts, how v1alpha1.ServiceAddressing, robots bool) (addresses, error) {
 	at := addresses{centrals: map[string]string{}}
 	var err error
 	for _, replica := range replicas() {
-		if at.centrals[replica], err = p.Address(ctx, r.live, parts.central(replica), how); err != nil {
+		if at.centrals[replica], err = p.Address(ctx, r.Live, parts.central(replica), how); err != nil {
 			return at, err
 		}
 	}
 	if robots {
-		at.notify, err = p.Address(ctx, r.live, parts.notify(), how)
+		at.notify, err = p.Address(ctx, r.Live, parts.notify(), how)
 	}
 	return at, err
 }
@@ -192,21 +158,10 @@ func kinds() []client.ObjectList {
 // report writes what was seen, if it differs from what was told before.
 func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, cells int32, seen workload.Observation, followed error) error {
 	before := f.DeepCopy()
-	now := workload.Ready(f.Generation, followed, seen.Waiting())
 	f.Status.ObservedGeneration = f.Generation
 	f.Status.Cells = cells
 	f.Status.Parts = seen.Parts
-	meta.SetStatusCondition(&f.Status.Conditions, now)
-	r.metrics.reports.WithLabelValues(now.Reason).Inc()
-	if equality.Semantic.DeepEqual(before.Status, f.Status) {
-		return nil
-	}
-	if err := r.client.Status().Patch(ctx, f, client.MergeFrom(before)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if tell(r.recorder, f, meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ConditionReady), now) {
-		r.log.InfoContext(ctx, "federation reported", slog.String("Federation", f.Name),
-			slog.String("reason", now.Reason), slog.String("message", now.Message))
-	}
-	return nil
+	return r.reporter.Report(ctx, workload.Report{
+		Before: before, Object: f, Conditions: &f.Status.Conditions, Problem: followed, Waiting: seen.Waiting(),
+	})
 }

@@ -1,7 +1,6 @@
 package federation
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,9 +12,6 @@ import (
 
 // LabelFederation names the Federation that an object belongs to.
 const LabelFederation = "pharos.dev/federation"
-
-// maxLabel is how long the value of a label may be.
-const maxLabel = 63
 
 // replicas are the names of the centrals.
 func replicas() []string { return []string{"a", "b"} }
@@ -143,8 +139,8 @@ func check(f, chief *v1alpha1.Federation) error {
 	if chief.UID != f.UID {
 		return workload.Invalidf("metadata.name: Federation %q is in charge already; a hub has one", chief.Name)
 	}
-	if len(f.Name) > maxLabel {
-		return workload.Invalid(fmt.Errorf("metadata.name: is longer than the %d characters of a label", maxLabel))
+	if err := workload.CheckName(f); err != nil {
+		return err
 	}
-	return nil
+	return workload.CheckInterval(f)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/internal/version"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
 // world is a hub with Pharos' real rights in it.
@@ -46,7 +47,7 @@ func newWorld(t *testing.T) *world {
 		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 	}
 	w.operator = newClient(t, impersonated)
-	w.r, err = New(Options{
+	w.r, err = New(workload.Options{
 		Client: w.operator, Live: w.operator, Recorder: events.NewFakeRecorder(64), Registry: prometheus.NewRegistry(),
 		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
 	})

@@ -6,9 +6,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/version"
 )
 
@@ -30,6 +33,24 @@ func Images(i v1alpha1.Images) v1alpha1.Images {
 // Interval is the scrape and evaluation interval of every tier.
 func Interval(f *v1alpha1.Federation) time.Duration {
 	return time.Duration(ptr.Deref(f.Spec.IntervalSeconds, 15)) * time.Second
+}
+
+// CheckName refuses an object whose name cannot be the value of a label: its
+// parts are found by it.
+func CheckName(o client.Object) error {
+	if limit := validation.LabelValueMaxLength; len(o.GetName()) > limit {
+		return Invalidf("metadata.name: is longer than the %d characters of a label", limit)
+	}
+	return nil
+}
+
+// CheckInterval refuses an interval that no tier can be rendered with. The API
+// allows none; an object can be older than the API's bound.
+func CheckInterval(f *v1alpha1.Federation) error {
+	if err := promcfg.CheckInterval(Interval(f)); err != nil {
+		return Invalidf("Federation %s: spec.intervalSeconds: %w", f.Name, err)
+	}
+	return nil
 }
 
 // Retention is how long each tier keeps samples, in Prometheus' notation.
