@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,13 +20,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/pharos-fleet/pharos/internal/local"
 	"github.com/pharos-fleet/pharos/internal/local/layout"
 	"github.com/pharos-fleet/pharos/internal/local/proc"
+	"github.com/pharos-fleet/pharos/internal/obs"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
@@ -33,8 +33,8 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
-	// The library complains on standard error until it is given a logger.
-	ctrllog.SetLogger(logr.Discard())
+	// The libraries of Kubernetes write to standard error until they are given a logger.
+	obs.BridgeKubernetes(slog.New(slog.DiscardHandler))
 	os.Exit(run(m))
 }
 

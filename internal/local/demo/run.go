@@ -119,7 +119,7 @@ func turn(ctx context.Context, o RunOptions, target Target) (*Result, error) {
 		World: world, Target: target, Fault: injected.String(), Timeout: o.Timeout,
 		Seen: func(s Step) { say(o.Text, s) },
 	})
-	r.Figures.RepairSeconds, _ = r.Timeline.Seconds("verified")
+	r.Figures.RepairSeconds, _ = r.Seconds("verified")
 	var statusErr error
 	if r.Report, statusErr = o.Fleet.Status(context.WithoutCancel(ctx)); statusErr == nil {
 		r.Figures.ResidentBytes = r.Report.ResidentBytes
