@@ -19,9 +19,15 @@ func self(o Options) promcfg.ScrapeConfig {
 	return job
 }
 
+// labelTargetCell is, on the targets of edges, the cell that the address belongs
+// to. It stays on up and is taken off everything else.
+const labelTargetCell = "target_cell"
+
 // edges reads every edge server as a target of its own. A cell's labels on the
 // target make up{cell="…"} say which edge is dead; series that bear labels of
-// their own keep them.
+// their own keep them, but an edge speaks for no cell but its own: where labels
+// were copied or an address was given to another cell, what it says of that
+// cell is dropped. Its own cell then has no heartbeat, and counts as stale.
 func edges(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 	limit := contract.SampleLimit(rules.Cascade, rules.Size{Cells: 1, ClustersPerCell: o.ClustersPerCell})
 	job := promcfg.Federate("federate-edge", contract.Matchers(rules.Cascade), limit)
@@ -31,8 +37,12 @@ func edges(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 		}
 		job.Static = append(job.Static, promcfg.StaticGroup{
 			Targets: c.Endpoints,
-			Labels:  map[string]string{"geography": o.Geography, "region": c.Region, "cell": c.Name},
+			Labels:  map[string]string{"geography": o.Geography, "region": c.Region, "cell": c.Name, labelTargetCell: c.Name},
 		})
+	}
+	job.MetricRelabel = []promcfg.Relabel{
+		{SourceLabels: []string{"cell"}, TargetLabel: labelTargetCell, Action: "keepequal"},
+		{Regex: labelTargetCell, Action: "labeldrop"},
 	}
 	return job
 }
