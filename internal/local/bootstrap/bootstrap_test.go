@@ -85,7 +85,8 @@ func requireInventory(t *testing.T, c client.Client) {
 		require.Equal(t, node.Labels[v1alpha1.LabelRack], m.Spec.FailureDomain.Rack)
 		require.Equal(t, node.Labels[corev1.LabelTopologyZone], m.Spec.FailureDomain.Zone)
 		require.Equal(t, node.Labels[v1alpha1.LabelPool], m.Spec.Pool)
-		require.Equal(t, node.Spec.ProviderID, m.Spec.ProviderID)
+		require.NotEmpty(t, node.Spec.ProviderID)
+		require.Equal(t, node.Spec.ProviderID, m.Spec.ProviderID, "the remediator holds when they differ")
 		require.Equal(t, node.Status.Addresses[0].Address, m.Spec.Address)
 	}
 }

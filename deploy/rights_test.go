@@ -1,0 +1,86 @@
+package deploy_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+// The token that the hub's remediator holds can ask for a repair, and change
+// nothing else about a Machine.
+func TestRemediatorAccessChangesOnlyTheRequest(t *testing.T) {
+	config := testkit.APIServer(t)
+	admin, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	cell, err := deploy.Cell()
+	require.NoError(t, err)
+	for _, o := range cell {
+		require.NoError(t, admin.Create(t.Context(), o), "%s %s", o.GetKind(), o.GetName())
+	}
+	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}))
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "m-1", Annotations: map[string]string{"pharos.dev/paused": "power"}},
+		Spec:       v1alpha1.MachineSpec{ClusterName: "shop", Roles: []string{"worker"}, FailureDomain: v1alpha1.FailureDomain{Rack: "rack-1"}},
+	}
+	require.NoError(t, admin.Create(t.Context(), m))
+
+	impersonated := rest.CopyConfig(config)
+	impersonated.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + deploy.Namespace + ":" + deploy.RemediatorAccess,
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	remediator, err := client.NewWithWatch(impersonated, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	try := func(as client.Client, change func(*v1alpha1.Machine)) error {
+		now := &v1alpha1.Machine{}
+		require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(m), now))
+		before := now.DeepCopy()
+		change(now)
+		return as.Patch(t.Context(), now, client.MergeFrom(before))
+	}
+	moved := func(m *v1alpha1.Machine) { m.Spec.NodeName = "another" }
+	require.Eventually(t, func() bool { return try(remediator, moved) != nil }, 30*time.Second, 200*time.Millisecond,
+		"a policy takes a moment to be obeyed")
+	require.NoError(t, try(admin, func(m *v1alpha1.Machine) { m.Spec.NodeName = "" }), "others may")
+
+	for name, change := range map[string]func(*v1alpha1.Machine){
+		"node":           moved,
+		"cluster":        func(m *v1alpha1.Machine) { m.Spec.ClusterName = "bank" },
+		"roles":          func(m *v1alpha1.Machine) { m.Spec.Roles = nil },
+		"rack":           func(m *v1alpha1.Machine) { m.Spec.FailureDomain.Rack = "rack-2" },
+		"pause":          func(m *v1alpha1.Machine) { m.Annotations = nil },
+		"other pause":    func(m *v1alpha1.Machine) { m.Annotations["pharos.dev/paused"] = "" },
+		"new label":      func(m *v1alpha1.Machine) { m.Labels = map[string]string{"a": "b"} },
+		"with a request": func(m *v1alpha1.Machine) { ask(m); moved(m) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := try(remediator, change)
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, "remediator-access may")
+		})
+	}
+	require.NoError(t, try(remediator, ask))
+	require.NoError(t, try(remediator, func(m *v1alpha1.Machine) { m.Spec.Remediation.Reason = "again" }))
+	require.NoError(t, try(remediator, func(m *v1alpha1.Machine) { m.Spec.Remediation = nil }))
+	var machines v1alpha1.MachineList
+	require.NoError(t, remediator.List(t.Context(), &machines))
+	_, err = remediator.Watch(t.Context(), &machines)
+	require.True(t, apierrors.IsForbidden(err), "it reads anew in each round, and watches nothing: %v", err)
+	require.True(t, apierrors.IsForbidden(remediator.Delete(t.Context(), m)))
+}
+
+func ask(m *v1alpha1.Machine) {
+	soon := metav1.NewTime(time.Now().Add(time.Minute))
+	m.Spec.Remediation = &v1alpha1.RemediationRequest{ID: "r-1", Action: v1alpha1.ActionReboot, StartBefore: soon, Deadline: soon}
+}
