@@ -62,10 +62,35 @@ func checkSpace(dir string) error {
 	return nil
 }
 
-// explain adds what to do to errors that do not say it.
+// spaceLeft is below what a disk counts as full, in bytes: the servers that
+// failed to write to it say so in words of their own.
+const spaceLeft = 4 << 20
+
+// explain says that the disk is full where a failure comes from that.
 func explain(err error, l layout.Layout) error {
-	if errors.Is(err, syscall.ENOSPC) {
-		return fmt.Errorf("the disk is full: make room, or give --state-dir on another disk than %s (%w)", l.Dir, err)
+	if !full(err, l.Dir) {
+		return err
 	}
-	return err
+	return diskFullError{dir: l.Dir, cause: err}
 }
+
+func full(err error, dir string) bool {
+	if err == nil || errors.Is(err, syscall.ENOSPC) {
+		return err != nil
+	}
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Bavail*uint64(fs.Bsize) < spaceLeft
+}
+
+// diskFullError is a failure that comes from a full disk. Logs explain nothing
+// more then, and removing what the start wrote is a kindness.
+type diskFullError struct {
+	dir   string
+	cause error
+}
+
+func (e diskFullError) Error() string {
+	return fmt.Sprintf("the disk is full: make room, or give --state-dir on another disk than %s (%v)", e.dir, e.cause)
+}
+
+func (e diskFullError) Unwrap() error { return e.cause }

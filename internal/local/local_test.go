@@ -1,14 +1,12 @@
 package local_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -129,15 +127,6 @@ func TestLock(t *testing.T) {
 	lock, err = local.TakeLock(f.Layout)
 	require.NoError(t, err)
 	require.NoError(t, lock.Close())
-}
-
-func TestFullDisk(t *testing.T) {
-	f := open(t, t.TempDir())
-	require.NoError(t, local.CheckSpace(f.Layout.Dir))
-	full := fmt.Errorf("writing x: %w", syscall.ENOSPC)
-	require.ErrorContains(t, local.Explain(full, f.Layout), "the disk is full: make room")
-	other := errors.New("other")
-	require.Equal(t, other, local.Explain(other, f.Layout))
 }
 
 func TestMissingBinariesLeaveNothing(t *testing.T) {

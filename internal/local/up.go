@@ -34,7 +34,7 @@ type Options struct {
 // removed unless its logs explain the failure.
 func (f *Fleet) Up(ctx context.Context, o Options) error {
 	s := &start{layout: f.Layout, options: o, fleet: f, say: newTeller(o.Progress)}
-	return explain(s.run(ctx), f.Layout)
+	return s.run(ctx)
 }
 
 var errInterrupted = errors.New("interrupted: the fleet was not started, and nothing is left of it")
@@ -69,7 +69,7 @@ func (s *start) run(ctx context.Context) (err error) {
 		err = s.bringUp(ctx, handle)
 	}
 	if err != nil {
-		return s.undo(ctx, handle, fresh, err)
+		return s.undo(ctx, handle, fresh, explain(err, s.layout))
 	}
 	s.say.line("fleet is ready after %.0f s", time.Since(begun).Seconds())
 	return nil
@@ -95,7 +95,7 @@ func (s *start) claim() (lock *os.File, fresh bool, err error) {
 		err = s.clean()
 	}
 	if err != nil {
-		return nil, false, errors.Join(err, s.forget(fresh), lock.Close())
+		return nil, false, errors.Join(explain(err, s.layout), s.forget(fresh), lock.Close())
 	}
 	return lock, fresh, nil
 }
@@ -149,8 +149,8 @@ func (s *start) launch(lock *os.File, found map[string]string) (*handle, error) 
 	return startSupervisor(s.layout, lock)
 }
 
-// undo ends what was started. An interrupted start leaves nothing; a failed one
-// leaves the logs, which its error names.
+// undo ends what was started. An interrupted start leaves nothing, nor does one
+// that filled the disk; another that failed leaves the logs, which its error names.
 func (s *start) undo(ctx context.Context, h *handle, fresh bool, cause error) error {
 	s.say.line("ending what was started")
 	var undone error
@@ -159,9 +159,12 @@ func (s *start) undo(ctx context.Context, h *handle, fresh bool, cause error) er
 	}
 	_, killing := proc.KillMarked(layout.FleetEnv, s.layout.Dir, time.Now().Add(killTimeout))
 	undone = errors.Join(undone, killing)
-	if ctx.Err() != nil && fresh {
-		undone = errors.Join(undone, s.forget(fresh))
-		return errors.Join(errInterrupted, undone)
+	_, full := errors.AsType[diskFullError](cause)
+	switch {
+	case ctx.Err() != nil && fresh:
+		return errors.Join(errInterrupted, undone, s.forget(fresh))
+	case full && fresh:
+		return errors.Join(fmt.Errorf("%w; nothing is left of the start", cause), undone, s.forget(fresh))
 	}
 	return errors.Join(fmt.Errorf("%w; logs are in %s, and `%s` removes them", cause, s.layout.LogDir(), downCommand(s.layout)), undone)
 }
