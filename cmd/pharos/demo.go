@@ -29,6 +29,9 @@ until Ctrl-C. With --once it ends at once: status 0 when the loop closed,
 otherwise not, and the step that did not come is named.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Timeout <= 0 {
+				return fmt.Errorf("reading --timeout %s: give more than zero", o.Timeout)
+			}
 			f, err := fleet.open()
 			if err != nil {
 				return err
@@ -74,6 +77,9 @@ func runDemo(ctx context.Context, o demo.RunOptions, once, asJSON bool, out io.W
 	err = errors.Join(err, demo.End(ctx, o.Fleet, r, keep))
 	if asJSON {
 		return errors.Join(err, r.WriteJSON(out))
+	}
+	if err != nil && ctx.Err() != nil {
+		return err // figures of a loop that somebody interrupted say nothing
 	}
 	r.WriteFigures(o.Text)
 	return err

@@ -27,9 +27,12 @@ func (f *fleetFlags) injector() (*fault.Injector, error) {
 }
 
 func injectorOf(fleet *local.Fleet) (*fault.Injector, error) {
+	if err := fleet.Running(); err != nil {
+		return nil, err
+	}
 	configs, err := fleet.Configs()
 	if err != nil {
-		return nil, fmt.Errorf("no fleet runs here: start one with `pharos up`: %w", err)
+		return nil, err
 	}
 	return fault.New(configs)
 }

@@ -24,14 +24,7 @@ func newStatusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			report, err := f.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if output.json() {
-				return writeJSON(cmd.OutOrStdout(), report)
-			}
-			return printStatus(cmd.OutOrStdout(), report)
+			return showReport(cmd, f, output, func(w io.Writer, r local.Report) error { return printStatus(w, f, r) })
 		},
 	}
 	fleet.register(cmd)
@@ -39,16 +32,28 @@ func newStatusCommand() *cobra.Command {
 	return cmd
 }
 
-func printStatus(w io.Writer, r local.Report) error {
+// showReport writes how the fleet is, for a person by show or for a script.
+func showReport(cmd *cobra.Command, f *local.Fleet, output outputFlag, show func(io.Writer, local.Report) error) error {
+	report, err := f.Status(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if output.json() {
+		return writeJSON(cmd.OutOrStdout(), report)
+	}
+	return show(cmd.OutOrStdout(), report)
+}
+
+func printStatus(w io.Writer, f *local.Fleet, r local.Report) error {
 	switch r.State {
 	case local.StateNone:
-		fmt.Fprintf(w, "no fleet in %s: start one with pharos up\n", r.StateDir)
+		fmt.Fprintf(w, "no fleet in %s: start one with %s\n", r.StateDir, f.UpCommand())
 		return nil
 	case local.StateKept:
-		fmt.Fprintf(w, "the fleet is down and its data are kept in %s: start it with pharos up\n", r.StateDir)
+		fmt.Fprintf(w, "the fleet is down and its data are kept in %s: start it with %s\n", r.StateDir, f.UpCommand())
 		return nil
 	case local.StateKilled:
-		fmt.Fprintf(w, "the fleet ended without being stopped: pharos up starts it again, pharos down cleans up %s\n", r.StateDir)
+		fmt.Fprintf(w, "the fleet in %s ended without being stopped: %s starts it again, %s cleans up\n", r.StateDir, f.UpCommand(), f.DownCommand())
 		return nil
 	}
 	if r.Supervisor == 0 {

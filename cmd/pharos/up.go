@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ of twenty nodes each, with real API servers, and all of Pharos in them. Servers
 that are missing are built from source first. End it with pharos down.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if timeout <= 0 {
+				return fmt.Errorf("reading --timeout %s: give more than zero", timeout)
+			}
 			f, err := fleet.open()
 			if err != nil {
 				return err
@@ -34,14 +38,7 @@ that are missing are built from source first. End it with pharos down.`,
 			if err != nil {
 				return err
 			}
-			report, err := f.Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if output.json() {
-				return writeJSON(cmd.OutOrStdout(), report)
-			}
-			return printAddresses(cmd.OutOrStdout(), report)
+			return showReport(cmd, f, output, printAddresses)
 		},
 	}
 	fleet.register(cmd)

@@ -36,6 +36,20 @@ func Open(instance int, dir string) (*Fleet, error) {
 	return &Fleet{Layout: l}, nil
 }
 
+// Running fails when no supervisor of the fleet is alive, and says what to do.
+func (f *Fleet) Running() error {
+	if supervisorPID(f.Layout) == 0 {
+		return fmt.Errorf("no fleet runs in %s: start one with `%s`", f.Layout.Dir, upCommand(f.Layout))
+	}
+	return nil
+}
+
+// UpCommand is what a person types to start the fleet.
+func (f *Fleet) UpCommand() string { return upCommand(f.Layout) }
+
+// DownCommand is what a person types to end it.
+func (f *Fleet) DownCommand() string { return downCommand(f.Layout) }
+
 // Config is the administrator's way into a cluster.
 func (f *Fleet) Config(c layout.Cluster) (*rest.Config, error) {
 	b, err := os.ReadFile(f.Layout.Kubeconfig(c))

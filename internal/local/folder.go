@@ -83,7 +83,7 @@ func checkRemovable(l layout.Layout) (found bool, err error) {
 // makeStateFolder makes the state folder, and closes to others one that was there.
 func makeStateFolder(l layout.Layout) error {
 	if err := os.MkdirAll(l.Dir, ownerOnly); err != nil {
-		return fmt.Errorf("making state folder: %w", err)
+		return fmt.Errorf("making state folder (or give another --state-dir): %w", err)
 	}
 	info, err := os.Stat(l.Dir)
 	if err != nil {

@@ -153,3 +153,4 @@ func flags(l layout.Layout) string {
 
 func downCommand(l layout.Layout) string   { return "pharos down" + flags(l) }
 func statusCommand(l layout.Layout) string { return "pharos status" + flags(l) }
+func upCommand(l layout.Layout) string     { return "pharos up" + flags(l) }

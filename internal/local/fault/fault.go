@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,21 +69,15 @@ type Fault struct {
 
 // withDefaults fills in what the kind needs and leaves out what it does not.
 func (f Fault) withDefaults() Fault {
-	or := func(value, def string) string {
-		if value == "" {
-			return def
-		}
-		return value
-	}
 	switch f.Kind {
 	case NodeStop, NodeFlap:
-		return Fault{Kind: f.Kind, Node: or(f.Node, "shop-node-07")}
+		return Fault{Kind: f.Kind, Node: cmp.Or(f.Node, "shop-node-07")}
 	case RackStop:
-		return Fault{Kind: f.Kind, Cluster: or(f.Cluster, "shop"), Rack: or(f.Rack, "rack-2")}
+		return Fault{Kind: f.Kind, Cluster: cmp.Or(f.Cluster, "shop"), Rack: cmp.Or(f.Rack, "rack-2")}
 	case EdgeDown:
-		return Fault{Kind: f.Kind, Cell: or(f.Cell, "asia-1")}
+		return Fault{Kind: f.Kind, Cell: cmp.Or(f.Cell, "asia-1")}
 	case CentralDown:
-		return Fault{Kind: f.Kind, Replica: or(f.Replica, "a")}
+		return Fault{Kind: f.Kind, Replica: cmp.Or(f.Replica, "a")}
 	}
 	return f
 }

@@ -195,14 +195,15 @@ func (w *world) testReboot(t *testing.T) {
 
 func (w *world) testRefused(t *testing.T) {
 	for want, f := range map[string]fault.Fault{
-		`no fault "flood"`:                {Kind: "flood"},
-		`no node "x"`:                     {Kind: fault.NodeStop, Node: "x"},
-		`cluster shop has no rack "r"`:    {Kind: fault.RackStop, Rack: "r"},
-		`no cluster "x"`:                  {Kind: fault.RackStop, Cluster: "x"},
-		`the fleet has no cluster "x"`:    {Kind: fault.EdgeDown, Cell: "x"},
-		"no pod with labels":              {Kind: fault.CentralDown, Replica: "c"},
-		"cluster hub has no rack":         {Kind: fault.RackStop, Cluster: "hub"},
-		"stopping the kubelet of node ba": {Kind: fault.NodeStop, Node: "bank-node-00"},
+		`no fault "flood"`:                         {Kind: "flood"},
+		`no node "x"`:                              {Kind: fault.NodeStop, Node: "x"},
+		`cluster shop has no rack "r"`:             {Kind: fault.RackStop, Rack: "r"},
+		`no cluster "x"`:                           {Kind: fault.RackStop, Cluster: "x"},
+		`no cell "x": there are [asia-1 europe-1]`: {Kind: fault.EdgeDown, Cell: "x"},
+		`no cell "shop"`:                           {Kind: fault.EdgeDown, Cell: "shop"},
+		`no central "c": there are a and b`:        {Kind: fault.CentralDown, Replica: "c"},
+		"cluster hub has no rack":                  {Kind: fault.RackStop, Cluster: "hub"},
+		"stopping the kubelet of node ba":          {Kind: fault.NodeStop, Node: "bank-node-00"},
 	} {
 		_, err := w.injector.Inject(t.Context(), f)
 		require.ErrorContains(t, err, want)

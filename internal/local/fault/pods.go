@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +16,9 @@ import (
 
 // stopPod stops the Prometheus of a cell or one of the centrals.
 func (i *Injector) stopPod(ctx context.Context, f Fault) error {
+	if err := f.checkPodTarget(); err != nil {
+		return err
+	}
 	cluster, labels := f.Cell, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentEdge}
 	if f.Kind == CentralDown {
 		cluster = layout.Hub().Name
@@ -29,12 +33,32 @@ func (i *Injector) stopPod(ctx context.Context, f Fault) error {
 		return fmt.Errorf("listing pods of cluster %s: %w", cluster, err)
 	}
 	if len(pods.Items) == 0 {
-		return fmt.Errorf("no pod with labels %v in cluster %s", labels, cluster)
+		return fmt.Errorf("cluster %s has no pod with labels %v: is the fleet ready?", cluster, labels)
 	}
 	for _, p := range pods.Items {
 		if err := update(ctx, c, &p, func(p *corev1.Pod) { setAnnotation(p, layout.FaultStopped) }); err != nil {
 			return fmt.Errorf("stopping pod %s: %w", p.Name, err)
 		}
+	}
+	return nil
+}
+
+// checkPodTarget says which cells and replicas there are, when the fault names another.
+func (f Fault) checkPodTarget() error {
+	if f.Kind == CentralDown && f.Replica != "a" && f.Replica != "b" {
+		return fmt.Errorf("no central %q: there are a and b", f.Replica)
+	}
+	if f.Kind == CentralDown {
+		return nil
+	}
+	var cells []string
+	for _, c := range layout.MetaClusters() {
+		if c.Role == layout.RoleCell {
+			cells = append(cells, c.Name)
+		}
+	}
+	if !slices.Contains(cells, f.Cell) {
+		return fmt.Errorf("no cell %q: there are %v", f.Cell, cells)
 	}
 	return nil
 }
