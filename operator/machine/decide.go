@@ -12,7 +12,7 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// AnnotationPaused, with any value, on a Machine or its Cluster keeps repairs
+// AnnotationPaused keeps, with any value, on a Machine or its Cluster, repairs
 // from being started.
 const AnnotationPaused = "pharos.dev/paused"
 

@@ -53,12 +53,11 @@ func parseTemplate(data, namespace string) (*batchv1.Job, error) {
 	case len(job.Spec.Template.Spec.Containers) == 0:
 		return nil, errors.New("spec.template.spec.containers is empty")
 	}
-	return job, errors.Join(checkOnce(job.Spec), checkContainers(job.Spec.Template.Spec))
+	return job, errors.Join(checkOnce(job.Spec), checkRunner(job.Spec), checkContainers(job.Spec.Template.Spec))
 }
 
-// checkOnce refuses what would let the Job run a repair several times, or not
-// at all, or be run by something that does not know the rules. What has one
-// sensible value, once sets.
+// checkOnce refuses what would let the Job run a repair several times. What has
+// one sensible value, once sets.
 func checkOnce(spec batchv1.JobSpec) error {
 	const why = "%s must not be set: a repair is one pod that runs once"
 	switch {
@@ -66,14 +65,22 @@ func checkOnce(spec batchv1.JobSpec) error {
 		return errors.New("spec.parallelism and spec.completions must be 1: one pod at a time repairs a machine")
 	case ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) != batchv1.NonIndexedCompletion:
 		return fmt.Errorf(why, "spec.completionMode Indexed")
-	case spec.ManualSelector != nil || spec.Selector != nil:
-		return errors.New("spec.manualSelector and spec.selector must not be set: the Job could take another's pods for its own")
 	case spec.PodFailurePolicy != nil:
 		return fmt.Errorf(why, "spec.podFailurePolicy")
 	case spec.SuccessPolicy != nil:
 		return fmt.Errorf(why, "spec.successPolicy")
 	case spec.BackoffLimitPerIndex != nil || spec.MaxFailedIndexes != nil:
 		return fmt.Errorf(why, "spec.backoffLimitPerIndex and spec.maxFailedIndexes")
+	}
+	return nil
+}
+
+// checkRunner refuses what would keep the Job from running its own pod, or have
+// it run by something that does not know the rules.
+func checkRunner(spec batchv1.JobSpec) error {
+	switch {
+	case spec.ManualSelector != nil || spec.Selector != nil:
+		return errors.New("spec.manualSelector and spec.selector must not be set: the Job could take another's pods for its own")
 	case ptr.Deref(spec.Suspend, false):
 		return errors.New("spec.suspend must not be set: whoever resumes the Job would start a repair that nobody confirmed")
 	case spec.ManagedBy != nil && *spec.ManagedBy != batchv1.JobControllerName:
