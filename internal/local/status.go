@@ -119,16 +119,11 @@ type sight struct {
 }
 
 func state(s sight) State {
+	if !s.alive {
+		return unsupervised(s)
+	}
 	ready, _ := s.status.Ready()
 	switch {
-	case !s.alive && s.locked && s.starting:
-		return StateStarting // servers are built, or the supervisor is about to begin
-	case !s.alive && s.locked:
-		return StateStopping
-	case !s.alive && s.written:
-		return StateKilled
-	case !s.alive:
-		return StateKept
 	case slices.ContainsFunc(s.status.Components, stopped):
 		return StateStopping
 	case s.starting:
@@ -137,6 +132,19 @@ func state(s sight) State {
 		return StateDegraded
 	}
 	return StateRunning
+}
+
+// unsupervised is the state of a fleet without a supervisor.
+func unsupervised(s sight) State {
+	switch {
+	case s.locked && s.starting:
+		return StateStarting // servers are built, or the supervisor is about to begin
+	case s.locked:
+		return StateStopping
+	case s.written:
+		return StateKilled
+	}
+	return StateKept
 }
 
 func stopped(c supervisor.ComponentStatus) bool { return c.State == supervisor.StateStopped }

@@ -174,9 +174,10 @@ func endGroup(g *errgroup.Group, listener net.Listener, err error) error {
 
 // ended makes an error of a part that ended although nobody asked it to.
 func ended(ctx context.Context, part string, err error) error {
-	asked := ctx.Err() != nil // how it ended is of no interest then
-	if asked {
-		return nil
+	select {
+	case <-ctx.Done():
+		return nil // it was asked to, and how it ended is of no interest
+	default:
 	}
 	if err == nil {
 		err = errors.New("it ended by itself")

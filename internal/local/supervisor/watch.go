@@ -63,21 +63,16 @@ func (s *Supervisor) hangs(ctx context.Context, c Component) bool {
 	}
 	defer client.CloseIdleConnections()
 	var since time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-time.After(s.hungAfter / looks):
-		}
+	for sleep(ctx, s.hungAfter/looks) {
 		asked := time.Now()
 		answered := answers(ctx, client, c.Ready.URL)
 		switch {
 		case ctx.Err() != nil:
 			return false
-		case answered && !since.IsZero():
-			s.setReady(c)
-			fallthrough
 		case answered:
+			if !since.IsZero() {
+				s.setReady(c)
+			}
 			since = time.Time{}
 		case since.IsZero() || !s.needsAreReady(c):
 			since = asked
@@ -86,11 +81,27 @@ func (s *Supervisor) hangs(ctx context.Context, c Component) bool {
 			return true
 		}
 	}
+	return false
+}
+
+// sleep returns false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // answers asks twice: one lost answer says little.
 func answers(ctx context.Context, client *http.Client, url string) bool {
-	return ask(ctx, client, url) || ask(ctx, client, url)
+	for range 2 {
+		if ask(ctx, client, url) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Supervisor) setUnready(c Component) {
