@@ -41,19 +41,24 @@ type Options struct {
 
 // Agent watches and serves. See New.
 type Agent struct {
-	opts     Options
-	cell     kubernetes.Interface
-	clusters cache.SharedIndexInformer
-	machines cache.SharedIndexInformer
-	server   *obs.Server
-	log      *slog.Logger
-	now      func() time.Time
+	opts Options
+	cell kubernetes.Interface
+	// resources are Pharos' own, in the cell.
+	resources rest.Interface
+	clusters  cache.SharedIndexInformer
+	machines  cache.SharedIndexInformer
+	server    *obs.Server
+	log       *slog.Logger
+	now       func() time.Time
 
 	changed chan struct{} // has room for one: a note that Clusters changed
+	// secretInterval is how often an undisturbed member looks at its kubeconfig.
+	secretInterval time.Duration
 
-	mu      sync.Mutex
-	members map[memberKey]*member
-	refused map[string]bool // namespace/name of Clusters refused for their name
+	mu       sync.Mutex
+	members  map[clusterKey]*member
+	refused  map[string]bool // namespace/name of Clusters refused for their name
+	cellGood time.Time       // when the cell last answered
 }
 
 // New validates the options and listens. It asks nothing of the cell yet, so a
@@ -71,9 +76,9 @@ func New(opts Options) (*Agent, error) {
 		return nil, err
 	}
 	a := &Agent{
-		opts: opts, cell: cell, log: opts.Log, now: time.Now,
-		changed: make(chan struct{}, 1),
-		members: map[memberKey]*member{}, refused: map[string]bool{},
+		opts: opts, cell: cell, resources: resources, log: opts.Log, now: time.Now,
+		changed: make(chan struct{}, 1), secretInterval: secretInterval,
+		members: map[clusterKey]*member{}, refused: map[string]bool{},
 	}
 	if a.clusters, err = newInformer(resources, "clusters", &v1alpha1.Cluster{}, trimCluster, a.onCellError); err != nil {
 		return nil, err
@@ -141,6 +146,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	owned.Go(func() { a.clusters.RunWithContext(ctx) })
 	owned.Go(func() { a.machines.RunWithContext(ctx) })
 	owned.Go(func() { a.follow(ctx) })
+	owned.Go(func() { a.followCell(ctx) })
 	err := a.server.Run(ctx)
 	cancel()
 	owned.Wait()

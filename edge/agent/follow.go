@@ -11,13 +11,17 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// clusterKey names a Cluster.
+type clusterKey struct{ namespace, name string }
+
 // memberKey is what makes a watch of a business cluster another one.
 type memberKey struct {
-	namespace, name, secret string
+	clusterKey
+	secret string
 }
 
 func keyOf(c *v1alpha1.Cluster) memberKey {
-	return memberKey{namespace: c.Namespace, name: c.Name, secret: c.Spec.ObserverKubeconfigSecret}
+	return memberKey{clusterKey{c.Namespace, c.Name}, c.Spec.ObserverKubeconfigSecret}
 }
 
 // follow keeps one member for each Cluster until ctx ends, and then ends all.
@@ -87,8 +91,8 @@ func (a *Agent) apply(ctx context.Context, wanted []*v1alpha1.Cluster) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for key := range keep {
-		if a.members[key] == nil && ctx.Err() == nil {
-			a.members[key] = a.startMember(ctx, key)
+		if a.members[key.clusterKey] == nil && ctx.Err() == nil {
+			a.members[key.clusterKey] = a.startMember(ctx, key)
 		}
 	}
 }
@@ -98,7 +102,7 @@ func (a *Agent) remove(keep map[memberKey]bool) []*member {
 	defer a.mu.Unlock()
 	var gone []*member
 	for key, m := range a.members {
-		if !keep[key] {
+		if !keep[m.key] {
 			gone = append(gone, m)
 			delete(a.members, key)
 		}
@@ -107,15 +111,10 @@ func (a *Agent) remove(keep map[memberKey]bool) []*member {
 }
 
 // member returns the member of a Cluster, or nil.
-func (a *Agent) member(namespace, name string) *member {
+func (a *Agent) member(key clusterKey) *member {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for key, m := range a.members {
-		if key.namespace == namespace && key.name == name {
-			return m
-		}
-	}
-	return nil
+	return a.members[key]
 }
 
 func listOf[T any](informer cache.SharedIndexInformer) []T {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
@@ -31,8 +32,12 @@ const (
 	// nodesFor is how long nodes are exported after the last good probe. A
 	// connection that is dead for longer is given up.
 	nodesFor = 30 * time.Second
-	// secretInterval is how often the kubeconfig is looked at for a change.
-	secretInterval = 5 * time.Second
+	// secretInterval is how often, give or take secretJitter of it, the
+	// kubeconfig is looked at for a change while all is well: a cell has hundreds
+	// of clusters. While probes fail it is looked at every secretFailing.
+	secretInterval = 30 * time.Second
+	secretJitter   = 0.2
+	secretFailing  = 5 * time.Second
 	secretTimeout  = 5 * time.Second
 )
 
@@ -46,7 +51,9 @@ type member struct {
 	now    func() time.Time
 	cancel context.CancelFunc
 	done   chan struct{}
-	errors atomic.Int64 // failures of the watch and of probes
+	// secretInterval is the Agent's.
+	secretInterval time.Duration
+	errors         atomic.Int64 // failures of the watch and of probes
 
 	mu       sync.Mutex
 	conn     *connection // the newest, kept for the proxy while it is tried again
@@ -59,7 +66,7 @@ func (a *Agent) startMember(ctx context.Context, key memberKey) *member {
 	m := &member{
 		key: key, cell: a.cell, now: a.now, lastGood: a.now(),
 		log:    a.log.With(slog.String("Cluster", key.namespace+"/"+key.name)),
-		cancel: cancel, done: make(chan struct{}),
+		cancel: cancel, done: make(chan struct{}), secretInterval: a.secretInterval,
 	}
 	go func() {
 		defer close(m.done)
@@ -122,7 +129,7 @@ func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 // its kubeconfig is another.
 func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]byte, onGood func()) error {
 	began, good := m.now(), false
-	nextSecret := began.Add(secretInterval)
+	lastSecret, interval := began, wait.Jitter(m.secretInterval, secretJitter)
 	for {
 		err := conn.probe(ctx)
 		if ctx.Err() != nil {
@@ -138,20 +145,26 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 		} else if m.errors.Add(1); errors.Is(err, errHangs) || m.now().Sub(began) > nodesFor {
 			return err
 		}
-		if m.now().After(nextSecret) {
+		if secretDue(m.now().Sub(lastSecret), interval, err != nil) {
 			if err := m.checkSecret(ctx, used); err != nil {
 				return err
 			}
-			nextSecret = m.now().Add(secretInterval)
+			lastSecret, interval = m.now(), wait.Jitter(m.secretInterval, secretJitter)
 		}
-		interval := probeInterval
+		pause := probeInterval
 		if !good {
-			interval = firstInterval
+			pause = firstInterval
 		}
-		if !sleep(ctx, interval) {
+		if !sleep(ctx, pause) {
 			return ctx.Err()
 		}
 	}
+}
+
+// secretDue says whether to look at the kubeconfig again, so long after the
+// last look: a failing probe may mean that it was rotated.
+func secretDue(age, interval time.Duration, failing bool) bool {
+	return age >= interval || (failing && age >= secretFailing)
 }
 
 // checkSecret asks for the end of a connection whose kubeconfig has changed or

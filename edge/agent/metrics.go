@@ -12,6 +12,8 @@ var (
 		"Failures of the watch of a business cluster's nodes and of the probes of that watch.", []string{"cluster"}, nil)
 	ageDesc = prometheus.NewDesc("pharos_edge_agent_last_sync_age_seconds",
 		"Time since the nodes of a business cluster were last known to be up to date.", []string{"cluster"}, nil)
+	cellUpDesc = prometheus.NewDesc("pharos_edge_agent_cell_up",
+		"Whether the cell's own API server has answered within 30 seconds; otherwise Clusters and Machines are as last seen.", nil, nil)
 	ambiguousDesc = prometheus.NewDesc("pharos_edge_agent_ambiguous_machines",
 		"Machines whose node another Machine claims, too.", nil, nil)
 )
@@ -22,7 +24,7 @@ type collector struct{ agent *Agent }
 
 // Describe implements prometheus.Collector.
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{clustersDesc, errorsDesc, ageDesc, ambiguousDesc} {
+	for _, d := range []*prometheus.Desc{clustersDesc, errorsDesc, ageDesc, cellUpDesc, ambiguousDesc} {
 		ch <- d
 	}
 }
@@ -45,6 +47,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge(clustersDesc, float64(refused), "refused")
 	gauge(ambiguousDesc, float64(s.ambiguous()))
 	now := c.agent.now()
+	gauge(cellUpDesc, number(c.agent.cellUp(now)))
 	for _, m := range members {
 		gauge(ageDesc, m.age(now).Seconds(), m.key.name)
 		ch <- prometheus.MustNewConstMetric(errorsDesc, prometheus.CounterValue, float64(m.errors.Load()), m.key.name)

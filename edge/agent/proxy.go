@@ -29,7 +29,7 @@ var passedHeaders = []string{"Accept", "Accept-Encoding"}
 // serveProxy scrapes the metrics of a business cluster's API server with the
 // observer's credentials, so that no Prometheus needs them.
 func (a *Agent) serveProxy(w http.ResponseWriter, r *http.Request) {
-	m := a.member(r.PathValue("namespace"), r.PathValue("cluster"))
+	m := a.member(clusterKey{r.PathValue("namespace"), r.PathValue("cluster")})
 	if m == nil {
 		http.Error(w, "no such Cluster is watched", http.StatusNotFound)
 		return

@@ -86,7 +86,7 @@ func TestWriteState(t *testing.T) {
 			{spec: clusterNamed("fleet", "shop"), up: true, nodes: []*corev1.Node{cordoned}},
 		},
 		machines: settle([]*v1alpha1.Machine{machineNamed("shop", "m1", "n1")},
-			map[memberKey]bool{{namespace: "fleet", name: "shop"}: true}),
+			map[clusterKey]bool{{namespace: "fleet", name: "shop"}: true}),
 	}
 	want := []string{
 		`pharos_cluster_info{cluster="bank",size="Small",version="v1.37.2",profile="standard"} 1`,
@@ -163,7 +163,7 @@ func TestSettle(t *testing.T) {
 		machineNamed("bank", "m6", "n1"), machineNamed("unheard-of", "m7", "n7"), elsewhere,
 	}
 	got := map[string]string{}
-	settled := settle(machines, map[memberKey]bool{
+	settled := settle(machines, map[clusterKey]bool{
 		{namespace: "fleet", name: "shop"}: true, {namespace: "fleet", name: "bank"}: true,
 	})
 	for _, m := range settled {
@@ -203,6 +203,21 @@ func TestTrimNodeKeepsWhatIsExportedAndNoMore(t *testing.T) {
 	}
 }
 
+func TestSecretDue(t *testing.T) {
+	for name, c := range map[string]struct {
+		age     time.Duration
+		failing bool
+		want    bool
+	}{
+		"all is well":        {29 * time.Second, false, false},
+		"all is well, later": {30 * time.Second, false, true},
+		"just failed":        {4 * time.Second, true, false},
+		"failing":            {5 * time.Second, true, true},
+	} {
+		require.Equal(t, c.want, secretDue(c.age, 30*time.Second, c.failing), name)
+	}
+}
+
 func TestProxyDeadline(t *testing.T) {
 	for header, want := range map[string]time.Duration{
 		"": proxyTimeout, "2.5": 2500 * time.Millisecond, "60": proxyTimeout, "-1": proxyTimeout, "NaN": proxyTimeout, "x": proxyTimeout,
@@ -235,10 +250,10 @@ func TestNewRefuses(t *testing.T) {
 func largeState(clusters, nodes int) state {
 	var s state
 	var machines []*v1alpha1.Machine
-	watched := map[memberKey]bool{}
+	watched := map[clusterKey]bool{}
 	for c := range clusters {
 		cluster := clusterState{spec: clusterNamed("fleet", fmt.Sprintf("cluster-%02d", c)), up: true}
-		watched[memberKey{namespace: "fleet", name: cluster.spec.Name}] = true
+		watched[clusterKey{namespace: "fleet", name: cluster.spec.Name}] = true
 		for i := range nodes {
 			n := nodeNamed(fmt.Sprintf("%s-node-%04d", cluster.spec.Name, i))
 			for _, t := range []corev1.NodeConditionType{"DiskPressure", "PIDPressure", "NetworkUnavailable"} {

@@ -54,6 +54,7 @@ func startAgent(t *testing.T, config *rest.Config) *site {
 	s.address = fmt.Sprintf("%s:%d", loopback, freePort(t))
 	a, err := New(Options{Cell: config, Listen: s.address, Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	require.NoError(t, err)
+	a.secretInterval = 4 * time.Second // half a minute is long for a test
 	s.url = "http://" + s.address
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

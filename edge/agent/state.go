@@ -36,17 +36,21 @@ type machineOfCluster struct {
 // state looks at every cache.
 func (a *Agent) state() state {
 	now := a.now()
+	// What the cell has changed since it was last heard is not known, so that no
+	// cluster of it is known to be as we say.
+	cellUp := a.cellUp(now)
 	var s state
-	watched := map[memberKey]bool{}
+	watched := map[clusterKey]bool{}
 	for _, c := range listOf[*v1alpha1.Cluster](a.clusters) {
-		m := a.member(c.Namespace, c.Name)
+		key := clusterKey{c.Namespace, c.Name}
+		m := a.member(key)
 		if m == nil {
 			continue // refused, or not started yet
 		}
 		up, nodes := m.view(now)
 		slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-		s.clusters = append(s.clusters, clusterState{spec: c, up: up, nodes: nodes})
-		watched[memberKey{namespace: c.Namespace, name: c.Name}] = true
+		s.clusters = append(s.clusters, clusterState{spec: c, up: up && cellUp, nodes: nodes})
+		watched[key] = true
 	}
 	slices.SortFunc(s.clusters, func(a, b clusterState) int { return cmp.Compare(a.spec.Name, b.spec.Name) })
 	s.machines = settle(listOf[*v1alpha1.Machine](a.machines), watched)
@@ -56,12 +60,12 @@ func (a *Agent) state() state {
 // settle keeps the machines of watched clusters and gives each its node. A node
 // that several machines claim is given to none of them: a join of a node with
 // its machine must find one machine or none, and a repair must not hit a guess.
-func settle(machines []*v1alpha1.Machine, watched map[memberKey]bool) []machineOfCluster {
+func settle(machines []*v1alpha1.Machine, watched map[clusterKey]bool) []machineOfCluster {
 	type claim struct{ namespace, cluster, node string }
 	claims := map[claim]int{}
 	var out []machineOfCluster
 	for _, m := range machines {
-		if watched[memberKey{namespace: m.Namespace, name: m.Spec.ClusterName}] {
+		if watched[clusterKey{m.Namespace, m.Spec.ClusterName}] {
 			out = append(out, machineOfCluster{Machine: m})
 			claims[claim{m.Namespace, m.Spec.ClusterName, m.Spec.NodeName}]++
 		}
@@ -116,7 +120,7 @@ func writeClusters(t *textWriter, clusters []clusterState) {
 	for _, c := range clusters {
 		t.sample(1, "cluster", c.spec.Name, "size", string(c.spec.Spec.Size), "version", c.spec.Spec.Version, "profile", c.spec.Spec.Profile)
 	}
-	t.family("pharos_cluster_up", "Whether the nodes of a business cluster are watched and the watch tells the truth.")
+	t.family("pharos_cluster_up", "Whether the nodes of a business cluster are watched, the watch tells the truth, and the cell's own API server answers.")
 	for _, c := range clusters {
 		t.sample(number(c.up), "cluster", c.spec.Name)
 	}

@@ -1,0 +1,63 @@
+package agent
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// While the cell's API server is dead, what the cell says is as last seen: no
+// cluster of it counts as up, though its own API server answers.
+func TestADeadCellShows(t *testing.T) {
+	var dead atomic.Bool
+	cell := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if dead.Load() || r.URL.String() != "/apis/pharos.dev/v1alpha1/clusters?limit=1" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion": "pharos.dev/v1alpha1", "kind": "ClusterList", "items": []}`))
+	}))
+	defer cell.Close()
+	a, err := New(Options{Cell: restConfig(cell.URL), Listen: loopback + ":0"})
+	require.NoError(t, err)
+	now := time.Now()
+	a.now = func() time.Time { return now }
+	shop := clusterNamed("fleet", "shop")
+	require.NoError(t, a.clusters.GetStore().Add(shop))
+	conn, err := connect(kubeconfig("https://127.0.0.1:1", "x"), nopWatchError)
+	require.NoError(t, err)
+	require.NoError(t, conn.nodes.GetStore().Add(nodeNamed("n1")))
+	m := &member{key: keyOf(shop), conn: conn}
+	a.members[m.key.clusterKey] = m
+	says := func() ([]string, []*corev1.Node) {
+		m.good(now)
+		s := a.state()
+		return samplesOf(written(t, state{clusters: []clusterState{{spec: s.clusters[0].spec, up: s.clusters[0].up}}})), s.clusters[0].nodes
+	}
+	const up, down = `pharos_cluster_up{cluster="shop"} 1`, `pharos_cluster_up{cluster="shop"} 0`
+
+	require.NoError(t, a.probeCell(t.Context()))
+	samples, _ := says()
+	require.Contains(t, samples, up)
+
+	dead.Store(true)
+	now = now.Add(30 * time.Second)
+	require.ErrorContains(t, a.probeCell(t.Context()), "listing Clusters")
+	samples, _ = says()
+	require.Contains(t, samples, up, "one probe may fail without harm")
+	now = now.Add(time.Second)
+	samples, nodes := says()
+	require.Contains(t, samples, down)
+	require.Len(t, nodes, 1, "the nodes are watched in their own cluster")
+
+	dead.Store(false)
+	require.NoError(t, a.probeCell(t.Context()))
+	samples, _ = says()
+	require.Contains(t, samples, up)
+}
