@@ -9,6 +9,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -44,8 +45,9 @@ func Read(ctx context.Context, cell client.Reader, t api.RemediationTarget) (*ap
 
 // Request asks for the repair that was recorded. The Machine is the one that was
 // read for the last look: the write fails with ErrConflict if it has changed
-// since. A request that stands already is left as it is.
-func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.Remediation) error {
+// since. It lapses at startBefore, so that whatever holds this write up, no repair
+// begins long after that look. A request that stands already is left as it is.
+func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.Remediation, startBefore time.Time) error {
 	switch {
 	case string(m.UID) != rem.Spec.Target.MachineUID || m.DeletionTimestamp != nil:
 		return fmt.Errorf("requesting repair %s: %w", rem.Name, ErrForeign)
@@ -58,25 +60,34 @@ func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.R
 	}
 	after := m.DeepCopy()
 	after.Spec.Remediation = &api.RemediationRequest{
-		ID: rem.Name, Action: rem.Spec.Action, Reason: rem.Spec.Reason, Deadline: rem.Spec.Deadline,
+		ID: rem.Name, Action: rem.Spec.Action, Reason: rem.Spec.Reason,
+		StartBefore: metav1.NewTime(startBefore), Deadline: rem.Spec.Deadline, HardwareID: rem.Spec.Target.HardwareID,
 	}
 	return write(ctx, cell, m, after)
 }
 
-// Withdraw removes the request of a repair that has ended. Another's request,
-// another Machine and no Machine at all are left alone without error. A mark
-// that pauses does not prevent it: taking a request away starts nothing.
-func Withdraw(ctx context.Context, cell client.Client, w policy.Withdrawal) error {
+// Withdraw removes the request of a repair that has ended, or that nothing
+// justifies any more, and says whether it did. Another's request, another Machine
+// and no Machine at all are left alone without error, and so is a request that
+// has been answered in between, unless its repair has ended. A mark that pauses
+// does not prevent it: taking a request away starts nothing.
+func Withdraw(ctx context.Context, cell client.Client, w policy.Withdrawal) (bool, error) {
 	m, err := Read(ctx, cell, api.RemediationTarget{Namespace: w.Namespace, Machine: w.Machine})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if m == nil || string(m.UID) != w.UID || m.Spec.Remediation == nil || m.Spec.Remediation.ID != w.ID {
-		return nil
+		return false, nil
+	}
+	if answer := m.Status.Remediation; w.Then != nil && answer != nil && answer.ID == w.ID {
+		return false, nil
 	}
 	after := m.DeepCopy()
 	after.Spec.Remediation = nil
-	return write(ctx, cell, m, after)
+	if err := write(ctx, cell, m, after); err != nil {
+		return false, err
+	}
+	return true, nil
 }
 
 func marked(m *api.Machine) bool {

@@ -19,6 +19,8 @@ import (
 
 const namespace = "fleet"
 
+var startBefore = time.Now().Add(time.Minute).Truncate(time.Second)
+
 type cell struct {
 	t *testing.T
 	client.Client
@@ -30,7 +32,7 @@ func (c cell) machine(name string) (*api.Machine, *api.Remediation) {
 	require.NoError(c.t, c.Create(c.t.Context(), m))
 	return m, &api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: "repair-of-" + name}, Spec: api.RemediationSpec{
 		Action: api.ActionReboot, Reason: "for a test", Deadline: metav1.NewTime(time.Now().Add(time.Hour).Truncate(time.Second)),
-		Target: api.RemediationTarget{Namespace: namespace, Machine: name, MachineUID: string(m.UID)},
+		Target: api.RemediationTarget{Namespace: namespace, Machine: name, MachineUID: string(m.UID), HardwareID: "hw-" + name},
 	}}
 }
 
@@ -44,6 +46,12 @@ func withdrawal(m *api.Machine, id string) policy.Withdrawal {
 	return policy.Withdrawal{Namespace: m.Namespace, Machine: m.Name, UID: string(m.UID), ID: id}
 }
 
+func (c cell) withdraw(w policy.Withdrawal) bool {
+	removed, err := actuate.Withdraw(c.t.Context(), c, w)
+	require.NoError(c.t, err)
+	return removed
+}
+
 func TestActuate(t *testing.T) {
 	k, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
@@ -52,21 +60,36 @@ func TestActuate(t *testing.T) {
 
 	t.Run("request and withdrawal", func(t *testing.T) {
 		m, rem := c.machine("plain")
-		require.NoError(t, actuate.Request(t.Context(), c, m, rem))
+		require.NoError(t, actuate.Request(t.Context(), c, m, rem, startBefore))
 		got := c.read("plain")
 		require.Equal(t, rem.Name, got.Spec.Remediation.ID)
 		require.Equal(t, rem.Spec.Action, got.Spec.Remediation.Action)
 		require.True(t, rem.Spec.Deadline.Equal(&got.Spec.Remediation.Deadline))
+		require.True(t, got.Spec.Remediation.StartBefore.Time.Equal(startBefore))
+		require.Equal(t, "hw-plain", got.Spec.Remediation.HardwareID)
 
-		require.NoError(t, actuate.Request(t.Context(), c, got, rem), "what stands already is left as it is")
+		require.NoError(t, actuate.Request(t.Context(), c, got, rem, startBefore), "what stands already is left as it is")
 		require.Equal(t, got.ResourceVersion, c.read("plain").ResourceVersion)
 
-		require.NoError(t, actuate.Withdraw(t.Context(), c, withdrawal(m, rem.Name)))
+		require.True(t, c.withdraw(withdrawal(m, rem.Name)))
 		after := c.read("plain")
 		require.Nil(t, after.Spec.Remediation)
 		after.Spec.Remediation = got.Spec.Remediation
 		require.Empty(t, cmp.Diff(got.Spec, after.Spec), "nothing else is changed")
-		require.NoError(t, actuate.Withdraw(t.Context(), c, withdrawal(m, rem.Name)), "again is no error")
+		require.False(t, c.withdraw(withdrawal(m, rem.Name)), "again is no error")
+	})
+
+	t.Run("answered in between", func(t *testing.T) {
+		m, rem := c.machine("answered")
+		require.NoError(t, actuate.Request(t.Context(), c, m, rem, startBefore))
+		got := c.read("answered")
+		got.Status.Remediation = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairRunning}
+		require.NoError(t, c.Status().Update(t.Context(), got))
+		unanswered := withdrawal(m, rem.Name)
+		unanswered.Then = &policy.Update{}
+		require.False(t, c.withdraw(unanswered))
+		require.Equal(t, rem.Name, c.read("answered").Spec.Remediation.ID, "what has begun goes on")
+		require.True(t, c.withdraw(withdrawal(m, rem.Name)), "unless its repair has ended")
 	})
 
 	t.Run("changed in between", func(t *testing.T) {
@@ -74,17 +97,17 @@ func TestActuate(t *testing.T) {
 		now := c.read("changed")
 		now.Annotations = map[string]string{policy.AnnotationPaused: ""}
 		require.NoError(t, c.Update(t.Context(), now))
-		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem), actuate.ErrConflict)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrConflict)
 		require.Nil(t, c.read("changed").Spec.Remediation)
-		require.ErrorIs(t, actuate.Request(t.Context(), c, c.read("changed"), rem), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, c.read("changed"), rem, startBefore), actuate.ErrForeign)
 	})
 
 	t.Run("not ours", func(t *testing.T) {
 		m, rem := c.machine("foreign")
-		m.Spec.Remediation = &api.RemediationRequest{ID: "by-hand", Action: api.ActionReboot, Deadline: rem.Spec.Deadline}
+		m.Spec.Remediation = &api.RemediationRequest{ID: "by-hand", Action: api.ActionReboot, StartBefore: rem.Spec.Deadline, Deadline: rem.Spec.Deadline}
 		require.NoError(t, c.Update(t.Context(), m))
-		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem), actuate.ErrForeign)
-		require.NoError(t, actuate.Withdraw(t.Context(), c, withdrawal(m, rem.Name)))
+		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrForeign)
+		require.False(t, c.withdraw(withdrawal(m, rem.Name)))
 		require.Equal(t, "by-hand", c.read("foreign").Spec.Remediation.ID)
 	})
 
@@ -93,7 +116,7 @@ func TestActuate(t *testing.T) {
 		require.NoError(t, c.Delete(t.Context(), c.read("reborn")))
 		require.Nil(t, c.read("reborn"))
 		again, _ := c.machine("reborn")
-		require.ErrorIs(t, actuate.Request(t.Context(), c, again, rem), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, again, rem, startBefore), actuate.ErrForeign)
 	})
 
 	t.Run("on its way out", func(t *testing.T) {
@@ -102,7 +125,7 @@ func TestActuate(t *testing.T) {
 		require.NoError(t, c.Update(t.Context(), m))
 		require.NoError(t, c.Delete(t.Context(), m))
 		m = c.read("leaving")
-		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrForeign)
 		m.Finalizers = nil
 		require.NoError(t, c.Update(t.Context(), m))
 	})

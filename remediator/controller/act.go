@@ -46,61 +46,81 @@ func (c *Controller) actOn(ctx context.Context, d policy.Decision) error {
 	if !d.Recorded {
 		c.recorded(rem)
 	}
-	cell, machine, update, err := c.lastLook(ctx, d)
-	if err != nil {
-		return err
-	}
-	if update != nil {
-		return c.updateOne(ctx, *update)
-	}
-	err = actuate.Request(ctx, cell.client, machine, rem)
+	seen, withhold, err := c.lookAndAsk(ctx, d, rem)
 	if errors.Is(err, actuate.ErrConflict) || errors.Is(err, actuate.ErrForeign) {
 		c.log.Info("Machine changed before it was patched; deciding anew",
-			slog.String("Remediation", rem.Name), slog.String("Machine", machine.Name), slog.Any("error", err))
+			slog.String("Remediation", rem.Name), slog.String("Machine", rem.Spec.Target.Machine), slog.Any("error", err))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	if withhold != nil {
+		return c.updateOne(ctx, *withhold)
+	}
 	return c.updateOne(ctx, policy.Update{
-		Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationActing, Acted: true,
+		Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationActing, Acted: true, Confirmation: seen.Signals,
 		Reason: policy.ReasonRequested, Message: "the node operator has not answered yet",
 	})
 }
 
-// lastLook re-reads, uncached, what the decision rests on. It returns the
-// Machine to patch, or the update that records why it must not be.
-func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (conn, *api.Machine, *policy.Update, error) {
+// lookAndAsk has one deadline for the last look and the write that rests on it. It
+// is shorter than what lies between a leader's last renewal and the next leader's
+// first act, so that one that was paused in between does not write. What still
+// slips through, on its way to the cell, lapses by the request's own StartBefore.
+func (c *Controller) lookAndAsk(ctx context.Context, d policy.Decision, rem *api.Remediation) (policy.Confirmation, *policy.Update, error) {
+	ctx, cancel := context.WithTimeout(ctx, actTimeout)
+	defer cancel()
+	seen, err := c.lastLook(ctx, d)
+	if err != nil {
+		return policy.Confirmation{}, nil, err
+	}
+	if seen.Reason != "" {
+		return policy.Confirmation{}, withheld(d, seen.Reason, seen.Message), nil
+	}
+	return seen.Confirmation, nil, actuate.Request(ctx, seen.cell, seen.machine, rem, seen.StartBefore)
+}
+
+// look is what the last look found, and the Machine to patch if it confirms.
+type look struct {
+	policy.Confirmation
+	cell    client.Client
+	machine *api.Machine
+}
+
+func against(reason policy.Reason, message string) look {
+	return look{Confirmation: policy.Confirmation{Reason: reason, Message: message}}
+}
+
+// lastLook re-reads, uncached, what the decision rests on.
+func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, error) {
 	var f policy.Fresh
 	var err error
 	if f.Policy, err = c.policy(ctx, d.Policy); err != nil {
-		return conn{}, nil, nil, err
+		return look{}, err
 	}
 	if f.Policy == nil {
-		return conn{}, nil, withheld(d, policy.ReasonNoPolicy, "the policy is gone"), nil
+		return against(policy.ReasonNoPolicy, "the policy is gone"), nil
 	}
 	cell, err := c.cell(ctx, d.Cell)
 	if err != nil {
-		return cell, nil, nil, err
+		return look{}, err
 	}
 	f.CellPaused = cell.paused
 	if f.ClusterPaused, err = clusterPaused(ctx, cell.client, d.Spec.Target); err != nil {
-		return cell, nil, nil, err
+		return look{}, err
 	}
-	f.Live = c.reader.One(ctx, d.Spec.Target)
+	f.Live = c.reader.Again(ctx, d.Spec.Target, d.Nodes())
 	// The Machine is read last: the patch is bound to the version read here.
 	machine, err := actuate.Read(ctx, cell.client, d.Spec.Target)
 	if err != nil {
-		return cell, nil, nil, err
+		return look{}, err
 	}
 	if machine == nil {
-		return cell, nil, withheld(d, policy.ReasonTargetGone, "the Machine no longer exists"), nil
+		return against(policy.ReasonTargetGone, "the Machine no longer exists"), nil
 	}
 	f.Machine = policy.FromMachine(machine)
-	if reason, message := policy.Confirm(d, f, c.now()); reason != "" {
-		return cell, machine, withheld(d, reason, message), nil
-	}
-	return cell, machine, nil, nil
+	return look{policy.Confirm(d, f, c.now()), cell.client, machine}, nil
 }
 
 // withheld cancels a repair for what is known, and leaves it written down for

@@ -23,7 +23,6 @@ import (
 
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/obs"
-	"github.com/pharos-fleet/pharos/internal/promapi"
 	"github.com/pharos-fleet/pharos/remediator/ledger"
 	"github.com/pharos-fleet/pharos/remediator/signal"
 )
@@ -93,7 +92,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the hub's client: %w", err)
 	}
-	centrals, err := connect(o.Centrals)
+	centrals, err := connect(o.Centrals, o.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -141,24 +140,6 @@ func complete(o Options) (Options, error) {
 		o.Now = time.Now
 	}
 	return o, nil
-}
-
-// connect refuses one server under two names: it would agree with itself.
-func connect(urls map[string]string) ([]signal.Central, error) {
-	var centrals []signal.Central
-	seen := map[string]string{}
-	for name, url := range urls {
-		if other, ok := seen[url]; ok {
-			return nil, fmt.Errorf("centrals %s and %s have the same URL %s", other, name, url)
-		}
-		seen[url] = name
-		c, err := promapi.New(promapi.Options{URL: url})
-		if err != nil {
-			return nil, fmt.Errorf("central %s: %w", name, err)
-		}
-		centrals = append(centrals, signal.Central{Name: name, Client: c})
-	}
-	return centrals, nil
 }
 
 // Addr is where metrics and health are served.

@@ -38,6 +38,11 @@ func TestRemediator(t *testing.T) {
 		{"recovery between record and patch", testRecoveryBeforePatch},
 		{"pause between record and patch", testPauseBeforePatch},
 		{"withdrawn by hand", testWithdrawnByHand},
+		{"request that nothing justifies any more", testUnjustified},
+		{"request that nobody takes up", testNotStarted},
+		{"refused", testRefused},
+		{"slow last look", testSlowLook},
+		{"silence before the patch", testSilenceBeforePatch},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 	} {
@@ -61,6 +66,10 @@ func testLife(t *testing.T, config *rest.Config) {
 	require.Equal(t, rem.Name, request.ID)
 	require.Equal(t, api.ActionReboot, request.Action)
 	require.True(t, rem.Spec.Deadline.Equal(&request.Deadline))
+	require.WithinDuration(t, rem.Status.ActedAt.Add(time.Minute), request.StartBefore.Time, 2*time.Second)
+	require.Equal(t, "hw-"+sick, request.HardwareID)
+	require.Equal(t, "kwok://"+sick, rem.Spec.Target.ProviderID)
+	require.Len(t, rem.Status.Confirmation, 4)
 	require.Len(t, rem.Spec.Evidence.Signals, 4)
 	require.Equal(t, api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1}, rem.Spec.Gate)
 	require.Equal(t, int32(1), f.policy().Status.Unhealthy)
@@ -139,6 +148,8 @@ func testHolds(t *testing.T, config *rest.Config) {
 		"cluster not seen":      {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.up = "0" }) }, want: policy.ReasonClusterUnreachable},
 		"cluster half seen":     {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.up = "0.5" }) }, want: policy.ReasonEvidencePartial},
 		"a sample is no number": {spoil: func(f *fleet) { f.centrals["central-a"].set(func(c *central) { c.up = "NaN" }) }, want: policy.ReasonEvidencePartial},
+		"one central twice":     {spoil: func(f *fleet) { f.centrals["central-b"].set(func(c *central) { c.replica = "a" }) }, want: policy.ReasonEvidenceMissing},
+		"clocks differ":         {spoil: func(f *fleet) { f.centrals["central-b"].set(func(c *central) { c.clock = time.Minute }) }, want: policy.ReasonEvidenceStale},
 		"node is Ready":         {spoil: func(f *fleet) { f.setNode(sick, corev1.ConditionTrue, time.Hour, "boot-1") }, want: policy.ReasonLiveStateContradicts},
 		"lease is renewed":      {spoil: func(f *fleet) { f.renew(sick, time.Second) }, want: policy.ReasonLiveStateContradicts},
 		"observer is locked out": {spoil: func(f *fleet) {
@@ -323,6 +334,92 @@ func testWithdrawnByHand(t *testing.T, config *rest.Config) {
 	require.Equal(t, string(policy.ReasonRequestWithdrawn), f.one().Status.Reason)
 	f.round(c)
 	f.untouched()
+}
+
+// A request that nobody has taken up yet is taken back when its reason is gone.
+func testUnjustified(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	c := f.start()
+	f.round(c)
+	f.round(c)
+	require.NotNil(t, f.machine(sick).Spec.Remediation, "it stands for as long as it is right")
+	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
+
+	f.annotate(f.machine(sick), policy.AnnotationPaused, "")
+	f.round(c)
+	f.untouched()
+	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonPaused), f.one().Status.Reason)
+}
+
+func testNotStarted(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	c := f.start()
+	f.round(c)
+	m := f.machine(sick)
+	m.Spec.Remediation.StartBefore = metav1.NewTime(time.Now().Add(-10 * time.Second))
+	require.NoError(t, f.client.Update(t.Context(), m))
+	f.round(c)
+	f.untouched()
+	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonNotStarted), f.one().Status.Reason)
+	f.round(c)
+	require.Equal(t, sick+" Cooldown", f.hold(), "nothing proves that it was not begun, so it is not hurried")
+}
+
+func testRefused(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	c := f.start()
+	f.round(c)
+	f.answer(sick, api.RepairRefused)
+	f.round(c)
+	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonRepairRefused), f.one().Status.Reason)
+	f.round(c)
+	f.untouched()
+}
+
+// A leader that was held up for longer than another needs to take over does not write.
+func testSlowLook(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	slow := func(ctx context.Context) error {
+		select {
+		case <-time.After(2500 * time.Millisecond):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	_, err := f.dying(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		switch o.(type) {
+		case *api.RemediationPolicy, *api.Cell:
+			if err := slow(ctx); err != nil {
+				return err
+			}
+		}
+		return c.Get(ctx, key, o, opts...)
+	}}).round(t.Context())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	f.untouched()
+	require.Empty(t, f.one().Status.Phase, "the record waits for the next round")
+}
+
+// What happens to the rest of the cluster between record and patch counts, too.
+func testSilenceBeforePatch(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	f.round(f.dying(afterRecord(func() error {
+		for _, name := range []string{"shop-node-02", "shop-node-12", "shop-node-17"} {
+			f.renew(name, time.Hour)
+		}
+		return nil
+	})))
+	f.untouched()
+	require.Equal(t, string(policy.ReasonControlPathSuspected), f.one().Status.Reason)
 }
 
 func get(t require.TestingT, url string) (int, string) {

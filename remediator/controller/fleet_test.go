@@ -47,7 +47,7 @@ func newFleet(t *testing.T, config *rest.Config) *fleet {
 	t.Helper()
 	c, err := client.NewWithWatch(config, client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
-	f := &fleet{t: t, config: config, client: c, centrals: map[string]*central{"central-a": newCentral(t), "central-b": newCentral(t)}}
+	f := &fleet{t: t, config: config, client: c, centrals: map[string]*central{"central-a": newCentral(t, "a"), "central-b": newCentral(t, "b")}}
 	t.Cleanup(f.clear)
 	f.namespace(hubNamespace)
 	f.namespace(cellNamespace)
@@ -81,9 +81,9 @@ func (f *fleet) create(o client.Object) { require.NoError(f.t, f.client.Create(f
 
 func (f *fleet) addMachine(name, rack string) {
 	f.create(&api.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: name}, Spec: api.MachineSpec{
-		ClusterName: clusterName, NodeName: name, Pool: "workers", HardwareID: "hw-" + name,
+		ClusterName: clusterName, NodeName: name, Pool: "workers", HardwareID: "hw-" + name, ProviderID: "kwok://" + name,
 		FailureDomain: api.FailureDomain{Zone: "zone-a", Rack: rack}}})
-	f.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	f.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "kwok://" + name}})
 	f.setNode(name, corev1.ConditionTrue, time.Hour, "boot-1")
 	f.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name},
 		Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To(int32(40)), RenewTime: ptr.To(metav1.NowMicro())}})
@@ -237,16 +237,18 @@ func kubeconfigOf(t *testing.T, c *rest.Config) []byte {
 
 // central answers as a Prometheus whose samples have the ages that the test wants.
 type central struct {
-	server *httptest.Server
-	mu     sync.Mutex
-	down   bool
-	beat   time.Duration
-	up     string
-	listed map[string]time.Duration
+	server  *httptest.Server
+	mu      sync.Mutex
+	replica string
+	clock   time.Duration // ahead of ours
+	down    bool
+	beat    time.Duration
+	up      string
+	listed  map[string]time.Duration
 }
 
-func newCentral(t *testing.T) *central {
-	c := &central{beat: 2 * time.Second, up: "1", listed: map[string]time.Duration{}}
+func newCentral(t *testing.T, replica string) *central {
+	c := &central{replica: replica, beat: 2 * time.Second, up: "1", listed: map[string]time.Duration{}}
 	c.server = httptest.NewServer(c)
 	t.Cleanup(c.server.Close)
 	return c
@@ -267,6 +269,11 @@ func (c *central) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	if c.down {
 		http.Error(w, "starting up", http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Date", time.Now().Add(c.clock).UTC().Format(http.TimeFormat))
+	if strings.HasSuffix(r.URL.Path, "/status/config") {
+		_, _ = fmt.Fprintf(w, `{"status":"success","data":{"yaml":"global: {external_labels: {central_replica: %s}}"}}`, c.replica)
 		return
 	}
 	selector, stamps := strings.CutPrefix(r.FormValue("query"), "timestamp(")

@@ -14,12 +14,13 @@ import (
 
 // The leader stops acting when it could not renew for renewDeadline; another may
 // lead only leaseDuration after the last renewal. What lies between is more than
-// the time that one write may take.
+// actTimeout, the time that a last look and its write may take together.
 const (
 	leaseName     = "remediator"
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
+	actTimeout    = 4 * time.Second
 )
 
 // lead runs the loop whenever this process is the leader. The loop has ended

@@ -116,13 +116,26 @@ func (c *Controller) withdraw(ctx context.Context, all []policy.Withdrawal) erro
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		cell, err := c.cell(ctx, w.Cell)
-		if err == nil {
-			err = actuate.Withdraw(ctx, cell.client, w)
-		}
-		if err != nil && !errors.Is(err, actuate.ErrConflict) {
+		if err := c.withdrawOne(ctx, w); err != nil {
 			errs = append(errs, fmt.Errorf("withdrawing request %s: %w", w.ID, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// withdrawOne writes down that a repair is cancelled only after its request is
+// away: a record that says so before might be wrong.
+func (c *Controller) withdrawOne(ctx context.Context, w policy.Withdrawal) error {
+	cell, err := c.cell(ctx, w.Cell)
+	if err != nil {
+		return err
+	}
+	removed, err := actuate.Withdraw(ctx, cell.client, w)
+	if errors.Is(err, actuate.ErrConflict) {
+		return nil // changed in between, perhaps answered: the next round decides
+	}
+	if err != nil || !removed || w.Then == nil {
+		return err
+	}
+	return c.updateOne(ctx, *w.Then)
 }

@@ -102,6 +102,9 @@ func set(rem *api.Remediation, u policy.Update, now metav1.Time) {
 	if s.ActedAt == nil && u.Acted {
 		s.ActedAt = &now
 	}
+	if len(s.Confirmation) == 0 {
+		s.Confirmation = u.Confirmation
+	}
 	if s.RepairedAt == nil && !u.RepairedAt.IsZero() {
 		at := metav1.NewTime(u.RepairedAt)
 		s.RepairedAt = &at

@@ -60,10 +60,12 @@ func TestLedger(t *testing.T) {
 	t.Run("life", func(t *testing.T) {
 		_, err := l.Record(t.Context(), "life", spec("m-1"))
 		require.NoError(t, err)
-		acting := policy.Update{Name: "life", Phase: api.RemediationActing, Acted: true, Reason: policy.ReasonRequested, Message: "asked"}
+		acting := policy.Update{Name: "life", Phase: api.RemediationActing, Acted: true, Reason: policy.ReasonRequested, Message: "asked",
+			Confirmation: spec("m-1").Evidence.Signals}
 		rem, moved := update(t, acting, now)
 		require.True(t, moved)
 		require.True(t, rem.Status.ActedAt.Time.Equal(now))
+		require.Len(t, rem.Status.Confirmation, 1)
 
 		version := rem.ResourceVersion
 		rem, moved = update(t, acting, now.Add(time.Minute))
@@ -74,6 +76,7 @@ func TestLedger(t *testing.T) {
 			RepairedAt: now.Add(2 * time.Minute), Verification: spec("m-1").Evidence.Signals}, now.Add(3*time.Minute))
 		require.True(t, moved)
 		require.True(t, rem.Status.ActedAt.Time.Equal(now), "the first time is kept")
+		require.Len(t, rem.Status.Confirmation, 1, "and so is what confirmed it")
 		require.True(t, rem.Status.RepairedAt.Time.Equal(now.Add(2*time.Minute)))
 		require.True(t, rem.Status.VerifiedAt.Time.Equal(now.Add(3*time.Minute)))
 		require.True(t, meta.IsStatusConditionTrue(rem.Status.Conditions, api.ConditionReady))

@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -18,38 +19,91 @@ func TestConfirm(t *testing.T) {
 		reason  policy.Reason
 		settled bool
 	}{
-		"nothing changed":    {func(*policy.Fresh) {}, "", true},
-		"node recovered":     {func(f *policy.Fresh) { f.Live.Nodes[0].Ready = "True" }, policy.ReasonRecovered, true},
-		"node rebooted":      {func(f *policy.Fresh) { f.Live.Nodes[0].BootID = "boot-2" }, policy.ReasonRecovered, true},
-		"node cordoned":      {func(f *policy.Fresh) { f.Live.Nodes[0].Unschedulable = true }, policy.ReasonCordoned, true},
-		"lease renewed":      {func(f *policy.Fresh) { f.Live.Leases[0].Renewed = now }, policy.ReasonLiveStateContradicts, true},
-		"lease gone":         {func(f *policy.Fresh) { f.Live.Leases = nil }, policy.ReasonLiveUnknown, false},
-		"cluster silent":     {func(f *policy.Fresh) { f.Live = policy.LiveCluster{Err: "away"} }, policy.ReasonLiveUnknown, false},
-		"another node read":  {func(f *policy.Fresh) { f.Live.Nodes[0].Name = "other" }, policy.ReasonLiveUnknown, false},
-		"policy paused":      {func(f *policy.Fresh) { f.Policy.Annotations = map[string]string{policy.AnnotationPaused: "yes"} }, policy.ReasonPaused, true},
-		"policy observes":    {func(f *policy.Fresh) { f.Policy.Spec.Mode = api.ModeObserve }, policy.ReasonObserveOnly, true},
-		"policy selects not": {func(f *policy.Fresh) { f.Policy.Spec.MatchAll = "" }, policy.ReasonNoPolicy, true},
-		"cell paused":        {func(f *policy.Fresh) { f.CellPaused = true }, policy.ReasonPaused, true},
-		"cluster paused":     {func(f *policy.Fresh) { f.ClusterPaused = true }, policy.ReasonPaused, true},
-		"machine paused":     {func(f *policy.Fresh) { f.Machine.Paused = true }, policy.ReasonPaused, true},
-		"machine deleting":   {func(f *policy.Fresh) { f.Machine.Deleting = true }, policy.ReasonDeleting, true},
-		"machine replaced":   {func(f *policy.Fresh) { f.Machine.UID = "another" }, policy.ReasonTargetGone, true},
-		"machine moved":      {func(f *policy.Fresh) { f.Machine.Node = "another" }, policy.ReasonTargetGone, true},
-		"foreign request":    {func(f *policy.Fresh) { f.Machine.Request = &api.RemediationRequest{ID: "by-hand"} }, policy.ReasonForeignRemediation, true},
+		"nothing changed":     {func(*policy.Fresh) {}, "", true},
+		"node recovered":      {func(f *policy.Fresh) { f.Live.Nodes[0].Ready = "True" }, policy.ReasonRecovered, true},
+		"node rebooted":       {func(f *policy.Fresh) { f.Live.Nodes[0].BootID = "boot-2" }, policy.ReasonRecovered, true},
+		"node cordoned":       {func(f *policy.Fresh) { f.Live.Nodes[0].Unschedulable = true }, policy.ReasonCordoned, true},
+		"lease renewed":       {func(f *policy.Fresh) { f.Live.Leases[3].Renewed = now }, policy.ReasonLiveStateContradicts, true},
+		"lease gone":          {func(f *policy.Fresh) { f.Live.Leases[3].Node = "other" }, policy.ReasonLiveUnknown, false},
+		"leases gone":         {func(f *policy.Fresh) { f.Live.Leases = f.Live.Leases[3:4] }, policy.ReasonControlPathSuspected, false},
+		"rack falls silent":   {func(f *policy.Fresh) { f.Live.Leases[4].Renewed = now.Add(-time.Hour) }, policy.ReasonCorrelatedFailure, true},
+		"neighbour not ready": {func(f *policy.Fresh) { f.Live.Nodes[1].Ready = "False" }, policy.ReasonCorrelatedFailure, true},
+		"kubelets fall silent": {func(f *policy.Fresh) {
+			for _, i := range []int{8, 13, 18} {
+				f.Live.Leases[i].Renewed = now.Add(-time.Hour)
+			}
+		}, policy.ReasonControlPathSuspected, false},
+		"cluster's clock":     {func(f *policy.Fresh) { f.Live.ClockSkew = time.Minute }, policy.ReasonEvidenceStale, false},
+		"hardware swapped":    {func(f *policy.Fresh) { f.Machine.HardwareID = "hw-new" }, policy.ReasonTargetChanged, true},
+		"provider id changed": {func(f *policy.Fresh) { f.Machine.ProviderID = "kwok://new" }, policy.ReasonTargetChanged, true},
+		"node is another":     {func(f *policy.Fresh) { f.Live.Nodes[0].ProviderID = "kwok://new" }, policy.ReasonTargetChanged, true},
+		"cluster silent":      {func(f *policy.Fresh) { f.Live = policy.LiveCluster{Err: "away"} }, policy.ReasonLiveUnknown, false},
+		"another node read":   {func(f *policy.Fresh) { f.Live.Nodes[0].Name = "other" }, policy.ReasonLiveUnknown, false},
+		"policy paused":       {func(f *policy.Fresh) { f.Policy.Annotations = map[string]string{policy.AnnotationPaused: "yes"} }, policy.ReasonPaused, true},
+		"policy observes":     {func(f *policy.Fresh) { f.Policy.Spec.Mode = api.ModeObserve }, policy.ReasonObserveOnly, true},
+		"policy selects not":  {func(f *policy.Fresh) { f.Policy.Spec.MatchAll = "" }, policy.ReasonNoPolicy, true},
+		"cell paused":         {func(f *policy.Fresh) { f.CellPaused = true }, policy.ReasonPaused, true},
+		"cluster paused":      {func(f *policy.Fresh) { f.ClusterPaused = true }, policy.ReasonPaused, true},
+		"machine paused":      {func(f *policy.Fresh) { f.Machine.Paused = true }, policy.ReasonPaused, true},
+		"machine deleting":    {func(f *policy.Fresh) { f.Machine.Deleting = true }, policy.ReasonDeleting, true},
+		"machine replaced":    {func(f *policy.Fresh) { f.Machine.UID = "another" }, policy.ReasonTargetGone, true},
+		"machine moved":       {func(f *policy.Fresh) { f.Machine.Node = "another" }, policy.ReasonTargetGone, true},
+		"foreign request":     {func(f *policy.Fresh) { f.Machine.Request = &api.RemediationRequest{ID: "by-hand"} }, policy.ReasonForeignRemediation, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(1, 4, 5)
 			w.fail(sick)
 			d := acts(w.decide())[0]
 			p := acting("nodes")
-			f := policy.Fresh{Policy: &p, Machine: *w.machine(sick), Live: policy.LiveCluster{
-				ReadAt: now, Nodes: []policy.LiveNode{*w.node(sick)}, Leases: []policy.Lease{*w.lease(sick)}}}
+			f := again(w, &p, now)
 			tc.change(&f)
-			reason, message := policy.Confirm(d, f, now)
-			require.Equal(t, tc.reason, reason, message)
-			require.Equal(t, tc.settled, policy.Settled(reason))
+			got := policy.Confirm(d, f, now)
+			require.Equal(t, tc.reason, got.Reason, got.Message)
+			require.Equal(t, tc.settled, policy.Settled(got.Reason))
 		})
 	}
+}
+
+// again is the sick machine's cluster read once more; nothing has changed.
+func again(w *world, p *api.RemediationPolicy, at time.Time) policy.Fresh {
+	return policy.Fresh{Policy: p, Machine: *w.machine(sick), Live: policy.LiveCluster{
+		ReadAt: at, Nodes: []policy.LiveNode{*w.node(sick), *w.node("shop-0-04")}, Leases: slices.Clone(w.Clusters[0].Leases)}}
+}
+
+func TestConfirmationBearsItsEvidenceAndLapses(t *testing.T) {
+	w := newWorld(1, 4, 5)
+	w.fail(sick)
+	d := acts(w.decide())[0]
+	p := acting("nodes")
+	at := now.Add(5 * time.Second)
+	got := policy.Confirm(d, again(w, &p, at), at)
+	require.Empty(t, got.Reason, got.Message)
+	require.Equal(t, at.Add(time.Minute), got.StartBefore)
+	require.Len(t, got.Signals, 4)
+
+	d.Spec.Deadline = metav1.NewTime(at.Add(20 * time.Second))
+	require.Equal(t, d.Spec.Deadline.Time, policy.Confirm(d, again(w, &p, at), at).StartBefore, "never after the deadline")
+}
+
+// What is read again is what was read: the suspects of the cluster, the target first.
+func TestNodesToReadAgain(t *testing.T) {
+	w := newWorld(2, 4, 5)
+	w.fail(sick)
+	w.Clusters[0].Nodes = w.Clusters[0].Nodes[2:5]
+	require.Equal(t, []string{sick, "shop-0-02", "shop-0-04"}, acts(w.decide())[0].Nodes())
+}
+
+// A rack that the machine shares with another cluster counts in the last look, too.
+func TestConfirmKeepsTheRestOfTheCell(t *testing.T) {
+	w := newWorld(1, 4, 5)
+	w.addCluster(0, "mall-0", 1, 5)
+	w.fail(sick)
+	d := acts(w.decide())[0]
+	p := acting("nodes")
+	require.Empty(t, policy.Confirm(d, again(w, &p, now), now).Reason)
+	w.lease("mall-0-00").Renewed = now.Add(-time.Hour)
+	w.lease("mall-0-01").Renewed = now.Add(-time.Hour)
+	require.Equal(t, policy.ReasonCorrelatedFailure, policy.Confirm(d, again(w, &p, now), now).Reason)
 }
 
 func TestConfirmSeesEvidenceAge(t *testing.T) {
@@ -58,12 +112,9 @@ func TestConfirmSeesEvidenceAge(t *testing.T) {
 	d := acts(w.decide())[0]
 	p := acting("nodes")
 	at := now.Add(57 * time.Second) // samples were 4 s old, 60 s are allowed
-	f := policy.Fresh{Policy: &p, Machine: *w.machine(sick), Live: policy.LiveCluster{
-		ReadAt: at, Nodes: []policy.LiveNode{*w.node(sick)}, Leases: []policy.Lease{*w.lease(sick)}}}
-	reason, _ := policy.Confirm(d, f, at)
-	require.Equal(t, policy.ReasonEvidenceStale, reason)
+	f := again(w, &p, at)
+	require.Equal(t, policy.ReasonEvidenceStale, policy.Confirm(d, f, at).Reason)
 
 	d.Spec.Deadline = metav1.NewTime(now)
-	reason, _ = policy.Confirm(d, f, at)
-	require.Equal(t, policy.ReasonDeadlinePassed, reason)
+	require.Equal(t, policy.ReasonDeadlinePassed, policy.Confirm(d, f, at).Reason)
 }

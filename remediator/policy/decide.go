@@ -19,24 +19,50 @@ type run struct {
 	ix       *index
 	policies []*api.RemediationPolicy
 	now      time.Time
-	// busy names, for each cluster, what occupies its one place for repairs.
-	busy map[clusterRef]string
-	path map[clusterRef]tally
-	plan Plan
+	// busy is, for each cluster, what occupies its one place for repairs.
+	busy map[clusterRef]occupants
+	// begins names, for each cell, the one repair that is begun in this round.
+	// What is begun beside it would be measured against a gate without it.
+	begins map[string]string
+	// observed names, for each cluster, the repair that a policy that only
+	// observes would do first. It takes no place from those that act.
+	observed map[clusterRef]string
+	path     map[clusterRef]tally
+	// gates are by the age of evidence that they allow.
+	gates map[time.Duration]gate
+	plan  Plan
+}
+
+func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run {
+	r := &run{
+		ix: newIndex(s, now), policies: policies, now: now,
+		begins: map[string]string{}, observed: map[clusterRef]string{}, gates: map[time.Duration]gate{},
+	}
+	r.path = r.ix.controlPath()
+	r.busy = r.ix.busy()
+	return r
+}
+
+func (r *run) gate(maxAge time.Duration) gate {
+	g, ok := r.gates[maxAge]
+	if !ok {
+		g = newGate(r.ix, maxAge, r.now)
+		r.gates[maxAge] = g
+	}
+	return g
 }
 
 // Decide says what to do now. Of several policies that select a machine the
 // first by name speaks for it, whatever its mode; machines are taken in the order
-// of cell, cluster, namespace and name. At most one repair is open in a cluster.
+// of cell, cluster, namespace and name. At most one repair is open in a cluster,
+// and at most one is begun in a cell at a time.
 func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
-	r := &run{ix: newIndex(&s, now), policies: sorted(policies), now: now}
-	r.path = r.ix.controlPath()
-	r.busy = r.ix.busy()
+	r := newRun(sorted(policies), &s, now)
 	r.plan.Unmatched = len(r.ix.unmatched())
 	r.plan.Withdrawals = r.ix.withdrawals()
-	pending := r.progress()
-	r.decideAll(pending)
-	r.settle(pending)
+	waiting := r.progress()
+	r.decideAll(waiting)
+	r.settle(waiting)
 	r.report()
 	return r.plan
 }
@@ -77,7 +103,7 @@ func sorted(policies []api.RemediationPolicy) []*api.RemediationPolicy {
 func (p place) ref() NodeRef { return NodeRef{p.cell.Name, p.machine.Cluster, p.machine.Node} }
 
 // suspects are the machines that some central lists and some policy selects, and
-// those with a repair written down and not begun, in the order of decision.
+// those with a repair that is not known to have begun, in the order of decision.
 func (r *run) suspects() []place {
 	found := map[*Machine]place{}
 	for i := range r.ix.centrals {
@@ -88,7 +114,7 @@ func (r *run) suspects() []place {
 		}
 	}
 	for uid, rem := range r.ix.open {
-		if p, ok := r.ix.byUID[uid]; ok && phase(rem) == api.RemediationPending {
+		if p, ok := r.ix.byUID[uid]; ok && (phase(rem) == api.RemediationPending || standing(rem, p.machine)) {
 			found[p.machine] = p
 		}
 	}
@@ -109,9 +135,9 @@ func comparePlaces(a, b place) int {
 }
 
 func (r *run) policyFor(p place) *api.RemediationPolicy {
-	for _, policy := range r.policies {
-		if selects(policy, p.cell.Name, p.machine.Pool) {
-			return policy
+	for _, candidate := range r.policies {
+		if selects(candidate, p.cell.Name, p.machine.Pool) {
+			return candidate
 		}
 	}
 	return nil
@@ -119,9 +145,9 @@ func (r *run) policyFor(p place) *api.RemediationPolicy {
 
 // decideAll gives the place of a cluster first to a repair that is written down
 // already, then by order. Machines whose repair has begun are not decided.
-func (r *run) decideAll(pending []*api.Remediation) {
+func (r *run) decideAll(open []*api.Remediation) {
 	waiting := map[string]bool{}
-	for _, rem := range pending {
+	for _, rem := range open {
 		waiting[rem.Name] = true
 	}
 	suspects := r.suspects()
@@ -151,7 +177,7 @@ func (r *run) rank(p place) int {
 // decide is false for a machine that turns out to be well.
 func (r *run) decide(p place) (Decision, bool) {
 	s := r.subject(p)
-	d := Decision{Policy: s.settings.name, Cell: p.cell.Name, Machine: *p.machine, subject: s}
+	d := Decision{Policy: s.settings.name, Cell: p.cell.Name, Machine: *p.machine, subject: s, snapshot: r.ix.snapshot}
 	d.Reason, d.Message = r.judge(s, p)
 	d.Message = clip(d.Message, 512)
 	if s.pending == "" && (d.Reason == ReasonRecovered || d.Reason == ReasonEvidenceStale && r.lapsedAndWell(s)) {
@@ -162,10 +188,10 @@ func (r *run) decide(p place) (Decision, bool) {
 		d.Verdict, d.Reason = Act, ReasonUnhealthy
 		d.Message = clip(s.wrong(), 512)
 		d.Name, d.Spec = r.name(s), r.spec(s, p)
-		r.busy[clusterRef{p.cell.Name, p.machine.Cluster}] = d.Name
+		r.take(s, d.Name)
 	case ReasonObserveOnly:
 		d.Verdict = Observe
-		r.busy[clusterRef{p.cell.Name, p.machine.Cluster}] = "the repair that would come first"
+		r.observed[clusterRef{s.ref.Cell, s.ref.Cluster}] = "the repair of " + s.machine.Name + ", which would come first,"
 	case ReasonInFlight, ReasonNotLongEnough:
 		d.Verdict = Defer
 	default:
@@ -173,6 +199,17 @@ func (r *run) decide(p place) (Decision, bool) {
 	}
 	r.look(d, s)
 	return d, true
+}
+
+// take occupies the places that a repair needs.
+func (r *run) take(s subject, name string) {
+	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
+	places := r.busy[cluster]
+	places.begun = append(places.begun, name)
+	r.busy[cluster] = places
+	if !s.standing {
+		r.begins[s.ref.Cell] = name
+	}
 }
 
 // lapsedAndWell spares an on-call person a hold on every node that has just
@@ -196,33 +233,72 @@ func (r *run) subject(p place) subject {
 		s.twins = fmt.Sprintf("%d machines claim hardware %s", n, p.machine.HardwareID)
 	}
 	if rem := r.ix.open[p.machine.UID]; rem != nil {
-		s.pending = rem.Name
+		s.pending, s.standing = rem.Name, standing(rem, p.machine)
 	}
 	return s
 }
 
 // judge asks for reasons against a repair, the most certain first.
 func (r *run) judge(s subject, p place) (Reason, string) {
-	if reason, message := s.own(r.now); reason != "" {
-		return reason, message
+	for _, ask := range []func() (Reason, string){
+		func() (Reason, string) { return s.own(r.now) },
+		// The gate comes first: it names the rack, where the path is a mere suspicion.
+		func() (Reason, string) { return r.gate(s.settings.evidenceAge).blocks(p, s.settings.percent) },
+		func() (Reason, string) { return r.suspectPath(s) },
+		func() (Reason, string) { return r.past(s) },
+		func() (Reason, string) { return r.pace(s) },
+	} {
+		if reason, message := ask(); reason != "" {
+			return reason, message
+		}
 	}
-	cluster := clusterRef{p.cell.Name, p.machine.Cluster}
-	// The gate comes first: it names the rack, where the path is a mere suspicion.
-	if reason, message := r.ix.gate.blocks(p, s.settings.percent); reason != "" {
-		return reason, message
+	return "", ""
+}
+
+func (r *run) suspectPath(s subject) (Reason, string) {
+	if t := r.path[clusterRef{s.ref.Cell, s.ref.Cluster}]; t.suspect() {
+		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, s.ref.Cluster)
 	}
-	if t := r.path[cluster]; t.suspect() {
-		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, cluster.cluster)
+	return "", ""
+}
+
+// past asks what became of earlier repairs of the same hardware. One that failed
+// is not tried again: what a reboot did not mend, another will not.
+func (r *run) past(s subject) (Reason, string) {
+	key := identity(s.machine.HardwareID, s.machine.UID)
+	if name := r.ix.failed[key]; name != "" {
+		return ReasonRepairFailed, fmt.Sprintf(
+			"%s of the same hardware failed; look at the machine, then allow another: kubectl annotate remediation %s %s=true",
+			name, name, AnnotationAcknowledged)
 	}
-	last := r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)]
-	if left := last.at.Add(s.settings.cooldown).Sub(r.now); !last.at.IsZero() && left > 0 {
-		return ReasonCooldown, fmt.Sprintf("repaired by %s, left alone for another %s", last.name, left.Round(time.Second))
+	last := r.ix.lastEnd[key]
+	left := last.at.Add(s.settings.cooldown).Sub(r.now)
+	switch {
+	case last.at.IsZero() || left <= 0:
+		return "", ""
+	case last.cancelled:
+		return ReasonCooldown, fmt.Sprintf("asked for by %s, which was withdrawn; left alone for another %s", last.name, left.Round(time.Second))
 	}
-	if by := r.busy[cluster]; by != "" && by != s.pending {
-		return ReasonInFlight, fmt.Sprintf("%s is open in cluster %s, one at a time", by, cluster.cluster)
-	}
+	return ReasonCooldown, fmt.Sprintf("repaired by %s, left alone for another %s", last.name, left.Round(time.Second))
+}
+
+// pace asks whether there is room for the repair now.
+func (r *run) pace(s subject) (Reason, string) {
+	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
+	by := r.busy[cluster].other(s.pending)
 	if s.settings.observe {
-		return ReasonObserveOnly, fmt.Sprintf("policy %s only observes; it would %s", s.settings.name, s.settings.action)
+		if by == "" {
+			by = r.observed[cluster]
+		}
+		if by == "" {
+			return ReasonObserveOnly, fmt.Sprintf("policy %s only observes; it would %s", s.settings.name, s.settings.action)
+		}
+	}
+	if by != "" {
+		return ReasonInFlight, fmt.Sprintf("%s is open in cluster %s, one at a time", by, s.ref.Cluster)
+	}
+	if first := r.begins[s.ref.Cell]; first != "" && !s.standing {
+		return ReasonInFlight, fmt.Sprintf("%s is begun first, one at a time in cell %s", first, s.ref.Cell)
 	}
 	return "", ""
 }
@@ -260,21 +336,26 @@ func prefix(name string) string {
 
 func (r *run) spec(s subject, p place) api.RemediationSpec {
 	m := s.machine
-	signals := make([]api.SignalRecord, 0, len(s.facts)+2)
-	for _, f := range s.facts {
-		signals = append(signals, f.record(s.ref, true))
-	}
 	return api.RemediationSpec{
 		PolicyName: s.settings.name,
 		Target: api.RemediationTarget{
 			Cell: s.ref.Cell, Namespace: m.Namespace, Cluster: m.Cluster, Machine: m.Name, MachineUID: m.UID,
-			Node: m.Node, HardwareID: m.HardwareID, BootID: s.live.node.BootID,
+			Node: m.Node, HardwareID: m.HardwareID, ProviderID: s.live.node.ProviderID, BootID: s.live.node.BootID,
 		},
 		Action: s.settings.action, Reason: clip(s.wrong(), 1024),
 		Deadline: metav1.NewTime(r.now.Add(s.settings.timeout).Truncate(time.Second)),
-		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: append(signals, s.live.records()...)},
-		Gate:     r.ix.gate.record(p),
+		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
+		Gate:     r.gate(s.settings.evidenceAge).record(p),
 	}
+}
+
+// signals are the evidence as it is written down.
+func (s subject) signals() []api.SignalRecord {
+	signals := make([]api.SignalRecord, 0, len(s.facts)+2)
+	for _, f := range s.facts {
+		signals = append(signals, f.record(s.ref, true))
+	}
+	return append(signals, s.live.records()...)
 }
 
 // look brings the next check forward to when waiting alone may change the decision.

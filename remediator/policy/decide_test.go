@@ -25,7 +25,7 @@ func TestActsWhenAllEvidenceAgrees(t *testing.T) {
 	require.Empty(t, cmp.Diff(api.RemediationSpec{
 		PolicyName: "nodes",
 		Target: api.RemediationTarget{Cell: "cell-0", Namespace: "fleet", Cluster: "shop-0", Machine: sick,
-			MachineUID: "uid-" + sick, Node: sick, HardwareID: "hw-" + sick, BootID: "boot-1"},
+			MachineUID: "uid-" + sick, Node: sick, HardwareID: "hw-" + sick, ProviderID: "kwok://" + sick, BootID: "boot-1"},
 		Action:   api.ActionReboot,
 		Reason:   d.Message,
 		Deadline: metav1.NewTime(now.Add(30 * time.Minute)),
@@ -90,6 +90,17 @@ func TestHolds(t *testing.T) {
 		"no hardware id":                       {machine(func(m *policy.Machine) { m.HardwareID = "" }), policy.Hold, policy.ReasonIdentityUnknown, "no hardware id"},
 		"no rack":                              {machine(func(m *policy.Machine) { m.Rack = "" }), policy.Hold, policy.ReasonFailureDomainUnknown, ""},
 		"hardware id twice":                    {func(w *world) { w.machine("shop-0-19").HardwareID = "hw-" + sick }, policy.Hold, policy.ReasonDuplicateMachine, "2 machines claim hardware hw-shop-0-03"},
+		"another provider id":                  {node(func(n *policy.LiveNode) { n.ProviderID = "kwok://other" }), policy.Hold, policy.ReasonIdentityUnknown, "the Machine has provider id kwok://shop-0-03, the Node has kwok://other"},
+		"node without provider id":             {node(func(n *policy.LiveNode) { n.ProviderID = "" }), policy.Hold, policy.ReasonIdentityUnknown, "the Node has none"},
+		"one server under two names":           {central(func(c *policy.Central) { c.Replica = "a" }), policy.Hold, policy.ReasonEvidenceMissing, "central-b is the same server as central-a: both say that they are replica a"},
+		"server without a name":                {central(func(c *policy.Central) { c.Replica = "" }), policy.Hold, policy.ReasonEvidenceMissing, "central-b does not say which server it is"},
+		"central warns of this cell":           {central(func(c *policy.Central) { c.Partial = []policy.CellWarning{{Cell: "cell-0", Message: "NaN"}} }), policy.Hold, policy.ReasonEvidencePartial, "central-b answered with a warning: NaN"},
+		"central's clock is ahead":             {central(func(c *policy.Central) { c.ClockSkew = 6 * time.Second }), policy.Hold, policy.ReasonEvidenceStale, "central-b: its clock is 6s ahead of the remediator's"},
+		"central's clock is behind":            {central(func(c *policy.Central) { c.ClockSkew = -6 * time.Second }), policy.Hold, policy.ReasonEvidenceStale, "6s behind the remediator's"},
+		"cluster's clock is ahead":             {func(w *world) { w.Clusters[0].ClockSkew = time.Minute }, policy.Hold, policy.ReasonEvidenceStale, "the clock of cluster shop-0's API server is 1m0s ahead of"},
+		"Job of an ended repair runs on it":    {machine(running("old")), policy.Defer, policy.ReasonInFlight, "old is open in cluster shop-0"},
+		"Job of an ended repair runs beside":   {func(w *world) { running("old")(w.machine("shop-0-11")) }, policy.Defer, policy.ReasonInFlight, "old is open in cluster shop-0"},
+		"an earlier repair failed":             {func(w *world) { w.open(sick, api.RemediationFailed) }, policy.Hold, policy.ReasonRepairFailed, "kubectl annotate remediation rem-shop-0-03 pharos.dev/acknowledged=true"},
 		"foreign request":                      {machine(func(m *policy.Machine) { m.Request = &api.RemediationRequest{ID: "by-hand"} }), policy.Hold, policy.ReasonForeignRemediation, "request by-hand stands"},
 		"cluster not read":                     {func(w *world) { w.Clusters = nil }, policy.Hold, policy.ReasonLiveUnknown, "the cluster was not read"},
 		"cluster unreadable":                   {func(w *world) { w.Clusters[0].Err = "forbidden" }, policy.Hold, policy.ReasonLiveUnknown, "forbidden"},
@@ -123,6 +134,11 @@ func TestHolds(t *testing.T) {
 			require.Len(t, plan.Policies[0].Holds, 1)
 		})
 	}
+}
+
+// running lets the node operator work for a request that is gone already.
+func running(id string) func(m *policy.Machine) {
+	return func(m *policy.Machine) { m.Response = &api.RemediationResponse{ID: id, Phase: api.RepairRunning} }
 }
 
 func TestDuplicateMachinesForOneNodeAreBothHeld(t *testing.T) {
@@ -259,8 +275,74 @@ func TestCooldownFollowsTheHardware(t *testing.T) {
 
 	rem.Status.Phase, rem.Status.VerifiedAt = api.RemediationFailed, nil
 	rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Minute))
+	rem.Annotations = map[string]string{policy.AnnotationAcknowledged: "true"}
 	require.Equal(t, []string{sick + " Hold Cooldown"}, verdicts(w.decide()), "a failed repair counts until its deadline")
 
-	rem.Status.Phase, rem.Status.ActedAt = api.RemediationCancelled, nil
+	rem.Status.Phase, rem.Status.ActedAt = api.RemediationCancelled, ptr.To(metav1.NewTime(now.Add(-time.Minute)))
+	plan = w.decide()
+	require.Equal(t, []string{sick + " Hold Cooldown"}, verdicts(plan), "so does a request that was withdrawn")
+	require.Contains(t, plan.Decisions[0].Message, "asked for by rem-shop-0-03, which was withdrawn")
+
+	rem.Status.ActedAt = nil
 	require.Len(t, acts(w.decide()), 1, "a repair that touched nothing leaves no cooldown")
+}
+
+// What one reboot did not mend, another will not: the hardware waits for a person,
+// however long ago it was and under whatever Machine it comes back.
+func TestFailedRepairIsNotTriedAgainUntilAPersonHasLooked(t *testing.T) {
+	w := newWorld(1, 4, 5)
+	w.fail(sick)
+	rem := w.open(sick, api.RemediationFailed)
+	rem.Spec.Target.MachineUID = "uid-of-an-earlier-object"
+	rem.Status.ActedAt = ptr.To(metav1.NewTime(now.Add(-1000 * time.Hour)))
+	rem.Spec.Deadline = metav1.NewTime(now.Add(-999 * time.Hour))
+	require.Equal(t, []string{sick + " Hold RepairFailed"}, verdicts(w.decide()))
+
+	rem.Annotations = map[string]string{policy.AnnotationAcknowledged: "no"}
+	require.Equal(t, []string{sick + " Hold RepairFailed"}, verdicts(w.decide()))
+	rem.Annotations[policy.AnnotationAcknowledged] = "true"
+	require.Equal(t, []string{sick + " Act Unhealthy"}, verdicts(w.decide()))
+
+	delete(rem.Annotations, policy.AnnotationAcknowledged)
+	w.machine(sick).HardwareID = "hw-new"
+	require.Equal(t, []string{sick + " Act Unhealthy"}, verdicts(w.decide()), "new hardware has no past")
+}
+
+// A policy that only observes simulates its own place in the cluster.
+func TestObservingTakesNoPlaceFromActing(t *testing.T) {
+	w := newWorld(1, 8, 5)
+	observer := acting("a-observer")
+	observer.Spec.Mode, observer.Spec.MatchAll, observer.Spec.Pools = api.ModeObserve, "", []string{"watched"}
+	w.policies = append(w.policies, observer)
+	for _, name := range []string{"shop-0-02", "shop-0-07"} {
+		w.machine(name).Pool = "watched"
+		w.fail(name)
+	}
+	w.fail("shop-0-12")
+	require.Equal(t, []string{
+		"shop-0-02 Observe ObserveOnly", "shop-0-07 Defer InFlight", "shop-0-12 Act Unhealthy",
+	}, verdicts(w.decide()))
+}
+
+// Two that begin in one round are each measured without the other.
+func TestOneRepairIsBegunInACellAtATime(t *testing.T) {
+	w := newWorld(2, 4, 5)
+	w.addCluster(0, "mall-0", 4, 5)
+	for _, name := range []string{"mall-0-08", "shop-0-03", "shop-1-03"} {
+		w.fail(name)
+	}
+	plan := w.decide()
+	require.Equal(t, []string{"mall-0-08 Act Unhealthy", "shop-0-03 Defer InFlight", "shop-1-03 Act Unhealthy"}, verdicts(plan))
+	require.Contains(t, plan.Decisions[1].Message, "one at a time in cell cell-0")
+}
+
+// One bad series of a cell says nothing about another cell.
+func TestWarningAboutOneCellLeavesOthers(t *testing.T) {
+	w := newWorld(2, 4, 5)
+	w.fail("shop-0-03")
+	w.fail("shop-1-03")
+	w.Centrals[1].Partial = []policy.CellWarning{{Cell: "cell-0", Message: "NaN"}}
+	plan := w.decide()
+	require.Equal(t, []string{"shop-0-03 Hold EvidencePartial", "shop-1-03 Act Unhealthy"}, verdicts(plan))
+	require.True(t, plan.Policies[0].Allowed)
 }

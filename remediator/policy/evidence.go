@@ -19,9 +19,10 @@ const quorum = 2
 
 // fact is what one central says that bears on one node.
 type fact struct {
-	central   string
-	err       string
-	warning   string
+	central string
+	// trouble says why nothing that the central says of the cell can be relied on.
+	trouble   Reason
+	message   string
 	heartbeat time.Time
 	up        *ClusterSample
 	sample    *NodeSample
@@ -31,20 +32,48 @@ type fact struct {
 func (ix *index) facts(ref NodeRef) []fact {
 	facts := make([]fact, 0, len(ix.centrals))
 	for i := range ix.centrals {
-		c := &ix.centrals[i]
-		f := fact{central: c.Name, err: c.Err, heartbeat: c.heartbeats[ref.Cell]}
-		if len(c.Warnings) > 0 {
-			f.warning = c.Warnings[0]
-		}
-		if up, ok := c.up[clusterRef{ref.Cell, ref.Cluster}]; ok {
-			f.up = &up
-		}
-		if s, ok := c.unhealthy[ref]; ok {
-			f.sample = &s
-		}
-		facts = append(facts, f)
+		facts = append(facts, ix.centrals[i].fact(ref))
 	}
 	return facts
+}
+
+func (c *centralIndex) fact(ref NodeRef) fact {
+	f := fact{central: c.Name, heartbeat: c.heartbeats[ref.Cell]}
+	f.trouble, f.message = c.trouble()
+	if partial := c.partial[ref.Cell]; f.trouble == "" && partial != "" {
+		f.trouble, f.message = ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", c.Name, partial)
+	}
+	if up, ok := c.up[clusterRef{ref.Cell, ref.Cluster}]; ok {
+		f.up = &up
+	}
+	if s, ok := c.unhealthy[ref]; ok {
+		f.sample = &s
+	}
+	return f
+}
+
+// trouble says why nothing at all that the central says can be relied on.
+func (c *centralIndex) trouble() (Reason, string) {
+	switch {
+	case c.Err != "":
+		return ReasonEvidenceMissing, fmt.Sprintf("%s did not answer: %s", c.Name, c.Err)
+	case c.doubt != "":
+		return ReasonEvidenceMissing, c.Name + " " + c.doubt
+	case len(c.Warnings) > 0:
+		return ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", c.Name, c.Warnings[0])
+	case skewed(c.ClockSkew):
+		return ReasonEvidenceStale, fmt.Sprintf("%s: its clock is %s the remediator's, so ages cannot be told", c.Name, apart(c.ClockSkew))
+	}
+	return "", ""
+}
+
+func skewed(ahead time.Duration) bool { return ahead.Abs() > maxSkew }
+
+func apart(ahead time.Duration) string {
+	if ahead < 0 {
+		return fmt.Sprintf("%s behind", -ahead)
+	}
+	return fmt.Sprintf("%s ahead of", ahead)
 }
 
 // opinion is what a fact amounts to.
@@ -82,10 +111,8 @@ func (f fact) weigh(ref NodeRef, maxAge time.Duration, now time.Time) (opinion, 
 
 func (f fact) silent(ref NodeRef) (Reason, string) {
 	switch {
-	case f.err != "":
-		return ReasonEvidenceMissing, fmt.Sprintf("%s did not answer: %s", f.central, f.err)
-	case f.warning != "":
-		return ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", f.central, f.warning)
+	case f.trouble != "":
+		return f.trouble, f.message
 	case f.heartbeat.IsZero():
 		return ReasonEvidenceMissing, fmt.Sprintf("%s has no heartbeat of cell %s", f.central, ref.Cell)
 	case f.up == nil:

@@ -20,24 +20,45 @@ func (t tally) String() string { return fmt.Sprintf("%d of %d", t.unhealthy, t.m
 
 // gate counts, for each cluster and each rack, machines in use and those that
 // are unhealthy by any sign: listed by either central, old Lease, live node not
-// ready, repair open or asked for, being deleted.
+// ready, repair open, asked for or running, being deleted. Machines of a cluster
+// that cannot be seen count, too: nobody knows that they are well, and a rack may
+// be shared with one that can be seen.
 type gate struct {
 	clusters map[clusterRef]*tally
 	racks    map[rackRef]*tally
 }
 
-func newGate(ix *index) gate {
+func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
 	g := gate{map[clusterRef]*tally{}, map[rackRef]*tally{}}
-	bad := ix.unhealthyRefs()
+	bad, dark := ix.unhealthyRefs(), map[clusterRef]bool{}
 	for ref, places := range ix.byNode {
+		cluster := clusterRef{ref.Cell, ref.Cluster}
+		unseen, known := dark[cluster]
+		if !known {
+			unseen = ix.dark(cluster, maxAge, now)
+			dark[cluster] = unseen
+		}
 		for _, p := range places {
 			if p.machine.InUse {
-				g.add(ref, p.machine.Zone, p.machine.Rack, bad[ref] || ix.unavailable(p.machine))
+				g.add(ref, p.machine.Zone, p.machine.Rack, unseen || bad[ref] || ix.unavailable(p.machine))
 			}
 		}
 	}
 	g.addUnmatched(ix)
 	return g
+}
+
+// dark says whether some source does not see a cluster, now.
+func (ix *index) dark(cluster clusterRef, maxAge time.Duration, now time.Time) bool {
+	ref := NodeRef{Cell: cluster.cell, Cluster: cluster.cluster}
+	for i := range ix.centrals {
+		f := ix.centrals[i].fact(ref)
+		if reason, _ := f.silent(ref); reason != "" || f.stale(maxAge, now) != "" || !f.up.Up {
+			return true
+		}
+	}
+	read := ix.live[cluster]
+	return len(ix.centrals) < quorum || (read != nil && read.blind(maxAge, now) != "")
 }
 
 func (g gate) add(ref NodeRef, zone, rack string, bad bool) {
@@ -114,8 +135,12 @@ func (ix *index) liveReady(ref NodeRef) bool {
 
 // unavailable covers what counts against the budget though it may look well.
 func (ix *index) unavailable(m *Machine) bool {
-	return m.Deleting || m.Request != nil || ix.open[m.UID] != nil
+	return m.Deleting || m.Request != nil || m.running() || ix.open[m.UID] != nil
 }
+
+// running says whether the node operator works on the machine, for whatever
+// request and whatever became of its record.
+func (m *Machine) running() bool { return m.Response != nil && m.Response.Phase == api.RepairRunning }
 
 // record is the gate as it is written down for one machine.
 func (g gate) record(p place) api.GateRecord {

@@ -145,3 +145,44 @@ func tooMany(w *world, sick map[string]bool, in func(policy.Machine) bool, perce
 	}
 	return big.NewRat(bad, total).Cmp(big.NewRat(int64(percent), 100)) > 0
 }
+
+// A cluster that some source does not see may be as unhealthy as can be. What
+// stands in its racks is held, whichever cluster it belongs to.
+func TestClustersThatCannotBeSeenCountAsUnhealthy(t *testing.T) {
+	for name, tc := range map[string]struct {
+		darken func(w *world)
+		want   string
+	}{
+		"seen by all":             {func(*world) {}, "Act Unhealthy"},
+		"down at one central":     {func(w *world) { w.Centrals[0].ClustersUp[1].Up = false }, "Hold CorrelatedFailure"},
+		"unknown at one central":  {func(w *world) { w.Centrals[1].ClustersUp = w.Centrals[1].ClustersUp[:1] }, "Hold CorrelatedFailure"},
+		"stale at one central":    {func(w *world) { w.Centrals[1].ClustersUp[1].At = now.Add(-61 * time.Second) }, "Hold CorrelatedFailure"},
+		"read, and unreadable":    {func(w *world) { w.Clusters[1].Err = "away" }, "Hold CorrelatedFailure"},
+		"read by a strange clock": {func(w *world) { w.Clusters[1].ClockSkew = -time.Minute }, "Hold CorrelatedFailure"},
+		"not read":                {func(w *world) { w.Clusters = w.Clusters[:1] }, "Act Unhealthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(1, 4, 5)
+			w.addCluster(0, "mall-0", 1, 2)
+			w.fail("shop-0-00")
+			w.fail("shop-0-05")
+			w.policies[0].Spec.MaxUnhealthyPercent = ptr.To(int32(21))
+			w.lease("shop-0-05").Renewed = now // listed and not confirmed: only a second number in the tally
+			tc.darken(w)
+			plan := w.decide()
+			require.Equal(t, "shop-0-00 "+tc.want, verdicts(plan)[0])
+			if tc.want != "Act Unhealthy" {
+				require.Equal(t, "3 of 7 machines of rack rack-0 are unhealthy, allowed are 21 percent", plan.Decisions[0].Message)
+			}
+		})
+	}
+}
+
+func TestRunningJobCountsAsUnavailable(t *testing.T) {
+	w := newWorld(1, 4, 5)
+	w.addCluster(0, "mall-0", 1, 4)
+	w.fail("shop-0-00")
+	require.Len(t, acts(w.decide()), 1, "one of nine")
+	running("old")(w.machine("mall-0-00"))
+	require.Equal(t, []string{"shop-0-00 Hold CorrelatedFailure"}, verdicts(w.decide()), "two of nine")
+}

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -32,13 +33,14 @@ type index struct {
 	open      map[string]*api.Remediation // by machine UID
 	closed    map[string]*api.Remediation // by name
 	lastEnd   map[string]ending           // by hardware id, else machine UID
-	gate      gate
+	failed    map[string]string           // by the same: a repair that failed and nobody acknowledged
 }
 
-// ending is when a machine was last left by a repair.
+// ending is when a machine was last left by a repair, or by the request for one.
 type ending struct {
-	name string
-	at   time.Time
+	name      string
+	at        time.Time
+	cancelled bool
 }
 
 type centralIndex struct {
@@ -46,6 +48,9 @@ type centralIndex struct {
 	heartbeats map[string]time.Time
 	up         map[clusterRef]ClusterSample
 	unhealthy  map[NodeRef]NodeSample
+	partial    map[string]string // by cell
+	// doubt says why the server cannot count as one of its own.
+	doubt string
 }
 
 func newIndex(s *Snapshot, now time.Time) *index {
@@ -54,7 +59,6 @@ func newIndex(s *Snapshot, now time.Time) *index {
 	ix.addCentrals()
 	ix.addLive()
 	ix.addRemediations(now)
-	ix.gate = newGate(ix)
 	return ix
 }
 
@@ -106,6 +110,12 @@ func (ix *index) addCentrals() {
 			heartbeats: map[string]time.Time{},
 			up:         map[clusterRef]ClusterSample{},
 			unhealthy:  map[NodeRef]NodeSample{},
+			partial:    map[string]string{},
+		}
+		for _, w := range c.Partial {
+			if first := c.partial[w.Cell]; first == "" || w.Message < first {
+				c.partial[w.Cell] = w.Message
+			}
 		}
 		for _, h := range c.Heartbeats {
 			if h.At.After(c.heartbeats[h.Cell]) {
@@ -125,6 +135,28 @@ func (ix *index) addCentrals() {
 		ix.centrals = append(ix.centrals, c)
 	}
 	slices.SortFunc(ix.centrals, func(a, b centralIndex) int { return cmp.Compare(a.Name, b.Name) })
+	ix.tellApart()
+}
+
+// tellApart doubts a central that is not known to be another server than those
+// before it: a server that agrees with itself proves nothing.
+func (ix *index) tellApart() {
+	names := map[string]string{}
+	for i := range ix.centrals {
+		c := &ix.centrals[i]
+		if c.Err != "" {
+			continue
+		}
+		first, known := names[c.Replica]
+		switch {
+		case c.Replica == "":
+			c.doubt = "does not say which server it is"
+		case known:
+			c.doubt = fmt.Sprintf("is the same server as %s: both say that they are replica %s", first, c.Replica)
+		default:
+			names[c.Replica] = c.Name
+		}
+	}
 }
 
 // worse merges the samples of several replicas: down if one says so. A replica
@@ -162,6 +194,7 @@ func (ix *index) addRemediations(now time.Time) {
 	ix.open = map[string]*api.Remediation{}
 	ix.closed = map[string]*api.Remediation{}
 	ix.lastEnd = map[string]ending{}
+	ix.failed = map[string]string{}
 	for i := range ix.snapshot.Remediations {
 		r := &ix.snapshot.Remediations[i]
 		if !r.Status.Phase.Final() {
@@ -173,7 +206,11 @@ func (ix *index) addRemediations(now time.Time) {
 		ix.closed[r.Name] = r
 		key := identity(r.Spec.Target.HardwareID, r.Spec.Target.MachineUID)
 		if at := endOf(r, now); at.After(ix.lastEnd[key].at) {
-			ix.lastEnd[key] = ending{r.Name, at}
+			ix.lastEnd[key] = ending{r.Name, at, r.Status.Phase == api.RemediationCancelled}
+		}
+		acknowledged := r.Annotations[AnnotationAcknowledged] == "true"
+		if first := ix.failed[key]; r.Status.Phase == api.RemediationFailed && !acknowledged && (first == "" || r.Name < first) {
+			ix.failed[key] = r.Name
 		}
 	}
 }
@@ -187,7 +224,8 @@ func identity(hardwareID, uid string) string {
 }
 
 // endOf is the latest time at which a repair may still have touched its
-// target, and zero for one that never did.
+// target, and zero for one that never can have. A request that was withdrawn
+// counts: that it was not answered does not quite prove that it was not begun.
 func endOf(r *api.Remediation, now time.Time) time.Time {
 	if r.Status.ActedAt == nil {
 		return time.Time{}

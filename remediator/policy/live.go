@@ -28,16 +28,31 @@ func (l liveFact) unreadable(maxAge time.Duration, now time.Time) string {
 	switch {
 	case l.cluster == nil:
 		return "the cluster was not read"
-	case l.cluster.Err != "":
-		return "reading the cluster: " + l.cluster.Err
-	case !fresh(l.cluster.ReadAt, maxAge, now):
-		return fmt.Sprintf("the cluster was last read %s ago", now.Sub(l.cluster.ReadAt).Round(time.Second))
+	case l.cluster.blind(maxAge, now) != "":
+		return l.cluster.blind(maxAge, now)
 	case l.node == nil:
 		return "the Node was not read"
 	case l.node.Err != "":
 		return "reading the Node: " + l.node.Err
 	}
 	return ""
+}
+
+// blind says why nothing that the cluster's API server said can be relied on.
+func (c *LiveCluster) blind(maxAge time.Duration, now time.Time) string {
+	switch {
+	case c.Err != "":
+		return "reading the cluster: " + c.Err
+	case !fresh(c.ReadAt, maxAge, now):
+		return fmt.Sprintf("the cluster was last read %s ago", now.Sub(c.ReadAt).Round(time.Second))
+	case skewed(c.ClockSkew):
+		return c.clocks()
+	}
+	return ""
+}
+
+func (c *LiveCluster) clocks() string {
+	return fmt.Sprintf("the clock of cluster %s's API server is %s the remediator's, so ages cannot be told", c.Cluster, apart(c.ClockSkew))
 }
 
 // beats says whether the kubelet has renewed its Lease within its duration. A
@@ -55,6 +70,9 @@ func (l Lease) beats(now time.Time) bool {
 // contradicts Ready=Unknown, which means that the kubelet is silent; it does not
 // contradict Ready=False, which the kubelet says of itself.
 func (l liveFact) confirms(s settings, now time.Time) (Reason, string) {
+	if l.cluster != nil && l.cluster.Err == "" && skewed(l.cluster.ClockSkew) {
+		return ReasonEvidenceStale, l.cluster.clocks()
+	}
 	if why := l.unreadable(s.evidenceAge, now); why != "" {
 		return ReasonLiveUnknown, why
 	}

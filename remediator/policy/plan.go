@@ -27,7 +27,8 @@ type Plan struct {
 	Decisions []Decision
 	// Updates are the open repairs whose phase, reason or message changes.
 	Updates []Update
-	// Withdrawals are requests that stand on machines though their repair has ended.
+	// Withdrawals are requests that stand on machines though their repair has
+	// ended, or though nothing justifies one that was not answered.
 	Withdrawals []Withdrawal
 	// Policies has one report for each policy, by name.
 	Policies []Report
@@ -51,7 +52,26 @@ type Decision struct {
 	// Recorded means that the record stands already.
 	Recorded bool
 
-	subject subject
+	subject  subject
+	snapshot *Snapshot
+}
+
+// Nodes lists the nodes of the machine's cluster that were read for the decision,
+// so that they are read again before it is carried out.
+func (d Decision) Nodes() []string {
+	nodes := []string{d.Machine.Node}
+	for i := range d.snapshot.Clusters {
+		c := &d.snapshot.Clusters[i]
+		if c.Cell != d.Cell || c.Cluster != d.Machine.Cluster {
+			continue
+		}
+		for j := range c.Nodes {
+			if c.Nodes[j].Name != d.Machine.Node {
+				nodes = append(nodes, c.Nodes[j].Name)
+			}
+		}
+	}
+	return nodes
 }
 
 // Update is the new status of an open repair.
@@ -65,17 +85,23 @@ type Update struct {
 	RepairedAt time.Time
 	// Acted means that the request was found on the machine.
 	Acted bool
+	// Confirmation is the evidence that was read just before the request was written.
+	Confirmation []api.SignalRecord
 	// Verification is the evidence that closes the repair.
 	Verification []api.SignalRecord
 }
 
-// Withdrawal names a machine whose request has ended.
+// Withdrawal names a machine whose request is to be taken away.
 type Withdrawal struct {
 	Cell      string
 	Namespace string
 	Machine   string
 	UID       string
 	ID        string
+	// Then is what to write down once the request is away. With it, the request
+	// must be taken away only if the node operator has not answered it; without
+	// it, the repair has ended already.
+	Then *Update
 }
 
 // Report sums up one policy.

@@ -17,25 +17,10 @@ func phase(rem *api.Remediation) api.RemediationPhase {
 	return rem.Status.Phase
 }
 
-// busy names, for each cluster, a repair that is open or asked for in it.
-func (ix *index) busy() map[clusterRef]string {
-	busy := map[clusterRef]string{}
-	claim := func(ref clusterRef, name string) {
-		if old, ok := busy[ref]; !ok || name < old {
-			busy[ref] = name
-		}
-	}
-	for i := range ix.snapshot.Remediations {
-		if rem := &ix.snapshot.Remediations[i]; !phase(rem).Final() {
-			claim(clusterRef{rem.Spec.Target.Cell, rem.Spec.Target.Cluster}, rem.Name)
-		}
-	}
-	for _, p := range ix.byUID {
-		if p.machine.Request != nil {
-			claim(clusterRef{p.cell.Name, p.machine.Cluster}, p.machine.Request.ID)
-		}
-	}
-	return busy
+// standing says whether the request for a repair is on the machine and the node
+// operator has not answered it: as far as anyone has said, it is not begun.
+func standing(rem *api.Remediation, m *Machine) bool {
+	return m.Request != nil && m.Request.ID == rem.Name && (m.Response == nil || m.Response.ID != rem.Name)
 }
 
 // withdrawals finds the requests whose repair has ended.
@@ -50,10 +35,10 @@ func (ix *index) withdrawals() []Withdrawal {
 	return found
 }
 
-// progress updates every open repair but those that are written down and not
-// begun, which it returns: they are decided anew.
+// progress updates every open repair but those that are not known to have begun,
+// which it returns: they are decided anew.
 func (r *run) progress() []*api.Remediation {
-	var pending []*api.Remediation
+	var waiting []*api.Remediation
 	for i := range r.ix.snapshot.Remediations {
 		rem := &r.ix.snapshot.Remediations[i]
 		if phase(rem).Final() {
@@ -61,12 +46,12 @@ func (r *run) progress() []*api.Remediation {
 		}
 		u, decided := r.advance(rem)
 		if !decided {
-			pending = append(pending, rem)
+			waiting = append(waiting, rem)
 			continue
 		}
 		r.update(rem, u)
 	}
-	return pending
+	return waiting
 }
 
 // update drops what would change nothing.
@@ -92,17 +77,10 @@ func (r *run) advance(rem *api.Remediation) (Update, bool) {
 		return ended(rem, ReasonTargetGone, "the Machine no longer exists"), true
 	}
 	m := p.machine
-	requested := m.Request != nil && m.Request.ID == rem.Name
-	answer := m.Response
-	if answer != nil && answer.ID != rem.Name {
-		answer = nil
-	}
 	switch {
-	case answer != nil:
-		return r.answered(rem, answer), true
-	case requested:
-		return r.waitActing(rem), true
-	case begun:
+	case m.Response != nil && m.Response.ID == rem.Name:
+		return r.answered(rem, m), true
+	case begun && !standing(rem, m):
 		return ended(rem, ReasonRequestWithdrawn, "somebody removed the request from the Machine"), true
 	}
 	return Update{}, false
@@ -124,25 +102,18 @@ func ended(rem *api.Remediation, reason Reason, message string) Update {
 	return Update{Phase: api.RemediationFailed, Reason: reason, Message: message + "; a person must look"}
 }
 
-func (r *run) waitActing(rem *api.Remediation) Update {
-	acting := *rem
-	acting.Status.Phase = api.RemediationActing
-	u := r.wait(&acting, ReasonRequested, "the node operator has not answered yet")
-	u.Acted = true
-	return u
-}
-
-func (r *run) answered(rem *api.Remediation, answer *api.RemediationResponse) Update {
-	acting := *rem
+func (r *run) answered(rem *api.Remediation, m *Machine) Update {
+	acting, answer := *rem, m.Response
 	acting.Status.Phase = api.RemediationActing
 	u := Update{}
 	switch answer.Phase {
 	case api.RepairSucceeded:
-		u = r.verify(&acting)
+		u = r.verify(&acting, m)
 	case api.RepairFailed:
 		u = ended(&acting, ReasonRepairFailed, said("the repair failed", answer))
 	case api.RepairRefused:
-		u = ended(&acting, ReasonRepairRefused, said("the node operator refused the repair", answer))
+		// It was never started, so there is no failure that people must look at.
+		u = Update{Phase: api.RemediationCancelled, Reason: ReasonRepairRefused, Message: said("the node operator refused the repair", answer)}
 	default:
 		u = r.wait(&acting, ReasonRepairRunning, said("the repair runs", answer))
 	}
@@ -161,11 +132,14 @@ func said(what string, answer *api.RemediationResponse) string {
 }
 
 // verify closes a repair only if every source says that the target is well and
-// the repair is proven to have happened.
-func (r *run) verify(rem *api.Remediation) Update {
+// the repair is proven to have happened, to the machine that the record names.
+func (r *run) verify(rem *api.Remediation, m *Machine) Update {
 	t := rem.Spec.Target
 	ref := NodeRef{t.Cell, t.Cluster, t.Node}
 	facts, live := r.ix.facts(ref), r.ix.liveFact(ref)
+	if why := changed(t, m, live.node); why != "" {
+		return ended(rem, ReasonTargetChanged, why)
+	}
 	missing := r.missing(rem, ref, facts, live)
 	if len(missing) > 0 {
 		verifying := *rem
@@ -198,6 +172,9 @@ func (r *run) missing(rem *api.Remediation, ref NodeRef, facts []fact, live live
 	if why := live.well(age, r.now); why != "" {
 		missing = append(missing, why)
 	}
+	if rem.Spec.Target.ProviderID != "" && live.node.ProviderID == "" {
+		missing = append(missing, "the Node has no provider id, so it is not known to be the machine")
+	}
 	if rem.Spec.Action == api.ActionReboot && live.node.BootID == rem.Spec.Target.BootID {
 		missing = append(missing, "the boot id has not changed, so the node has not rebooted")
 	}
@@ -212,47 +189,4 @@ func (r *run) evidenceAge(name string) time.Duration {
 		}
 	}
 	return resolve(&api.RemediationPolicy{}).evidenceAge
-}
-
-// settle says what becomes of repairs that are written down and not begun:
-// those decided again to Act need nothing, those held for want of knowledge
-// wait for their deadline, all others are cancelled.
-func (r *run) settle(pending []*api.Remediation) {
-	decided := map[string]*Decision{}
-	for i := range r.plan.Decisions {
-		decided[r.plan.Decisions[i].Machine.UID] = &r.plan.Decisions[i]
-	}
-	for _, rem := range pending {
-		d := decided[rem.Spec.Target.MachineUID]
-		switch {
-		case d == nil:
-			r.update(rem, ended(rem, ReasonNoPolicy, "no policy selects the machine any more"))
-		case r.now.After(rem.Spec.Deadline.Time):
-			r.update(rem, ended(rem, ReasonDeadlinePassed, "the deadline passed before the repair was asked for"))
-			d.defers(rem.Name)
-		case d.Verdict == Act && d.Name != rem.Name:
-			r.update(rem, ended(rem, ReasonRecovered, "the node was ready in between"))
-			d.defers(rem.Name)
-		case d.Verdict == Act:
-			// The record stands; so does the intent to act on it.
-			d.Spec, d.Recorded = rem.Spec, true
-		case d.Reason.unknown():
-			r.update(rem, r.wait(rem, d.Reason, "not begun: the decision is held"))
-		case d.subject.live.node != nil && d.subject.live.node.Ready == "True":
-			r.update(rem, ended(rem, ReasonRecovered, "the live Node is Ready"))
-		default:
-			r.update(rem, ended(rem, d.Reason, d.Message))
-		}
-	}
-	slices.SortFunc(r.plan.Updates, func(a, b Update) int { return cmp.Compare(a.Name, b.Name) })
-	// A machine that is well is no hold; it was decided only to close its record.
-	r.plan.Decisions = slices.DeleteFunc(r.plan.Decisions, func(d Decision) bool { return d.Reason == ReasonRecovered })
-}
-
-// defers leaves a machine for the next round, when its earlier record is closed.
-func (d *Decision) defers(name string) {
-	if d.Verdict == Act {
-		d.Verdict, d.Reason, d.Name, d.Spec = Defer, ReasonInFlight, "", api.RemediationSpec{}
-		d.Message = name + " is being closed first"
-	}
 }

@@ -52,14 +52,22 @@ func TestRecordedRepairIsSettledByCurrentEvidence(t *testing.T) {
 		"rack went down":      {func(w *world, _ *api.Remediation) { w.fail("shop-0-04"); w.lease("shop-0-04").Renewed = now }, api.RemediationCancelled, policy.ReasonCorrelatedFailure},
 		"foreign request":     {func(w *world, _ *api.Remediation) { w.machine(sick).Request = &api.RemediationRequest{ID: "by-hand"} }, api.RemediationCancelled, policy.ReasonForeignRemediation},
 		"machine gone":        {func(w *world, _ *api.Remediation) { w.machine(sick).UID = "another" }, api.RemediationCancelled, policy.ReasonTargetGone},
-		"deadline passed":     {func(_ *world, rem *api.Remediation) { rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second)) }, api.RemediationCancelled, policy.ReasonDeadlinePassed},
-		"central silent":      {func(w *world, _ *api.Remediation) { w.Centrals[0] = policy.Central{Name: "central-a", Err: "away"} }, api.RemediationPending, policy.ReasonEvidenceMissing},
-		"centrals disagree":   {func(w *world, _ *api.Remediation) { w.Centrals[0].Unhealthy = nil }, api.RemediationPending, policy.ReasonEvidenceConflict},
-		"cluster unreadable":  {func(w *world, _ *api.Remediation) { w.Clusters[0].Err = "away" }, api.RemediationPending, policy.ReasonLiveUnknown},
-		"cell unreachable":    {func(w *world, _ *api.Remediation) { w.Cells[0].Err = "away" }, api.RemediationPending, policy.ReasonInventoryUnknown},
-		"cell unlisted":       {func(w *world, _ *api.Remediation) { w.Cells = nil }, api.RemediationPending, policy.ReasonInventoryUnknown},
+		"too little time": {func(_ *world, rem *api.Remediation) {
+			rem.Spec.Deadline = metav1.NewTime(now.Add(15*time.Minute - time.Second))
+		}, api.RemediationCancelled, policy.ReasonTooLittleTime},
+		"hardware swapped": {func(w *world, _ *api.Remediation) { w.machine(sick).HardwareID = "hw-new" }, api.RemediationCancelled, policy.ReasonTargetChanged},
+		"provider id changed": {func(w *world, _ *api.Remediation) {
+			w.machine(sick).ProviderID, w.node(sick).ProviderID = "kwok://new", "kwok://new"
+		}, api.RemediationCancelled, policy.ReasonTargetChanged},
+		"rebooted":           {func(w *world, _ *api.Remediation) { w.node(sick).BootID = "boot-2" }, api.RemediationCancelled, policy.ReasonRecovered},
+		"deadline passed":    {func(_ *world, rem *api.Remediation) { rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second)) }, api.RemediationCancelled, policy.ReasonDeadlinePassed},
+		"central silent":     {func(w *world, _ *api.Remediation) { w.Centrals[0] = policy.Central{Name: "central-a", Err: "away"} }, api.RemediationPending, policy.ReasonEvidenceMissing},
+		"centrals disagree":  {func(w *world, _ *api.Remediation) { w.Centrals[0].Unhealthy = nil }, api.RemediationPending, policy.ReasonEvidenceConflict},
+		"cluster unreadable": {func(w *world, _ *api.Remediation) { w.Clusters[0].Err = "away" }, api.RemediationPending, policy.ReasonLiveUnknown},
+		"cell unreachable":   {func(w *world, _ *api.Remediation) { w.Cells[0].Err = "away" }, api.RemediationPending, policy.ReasonInventoryUnknown},
+		"cell unlisted":      {func(w *world, _ *api.Remediation) { w.Cells = nil }, api.RemediationPending, policy.ReasonInventoryUnknown},
 		"patched before crash": {func(w *world, rem *api.Remediation) {
-			w.machine(sick).Request = &api.RemediationRequest{ID: rem.Name}
+			w.machine(sick).Request = &api.RemediationRequest{ID: rem.Name, StartBefore: metav1.NewTime(now)}
 		}, api.RemediationActing, policy.ReasonRequested},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,17 +99,22 @@ func TestRepairOnItsWay(t *testing.T) {
 		change func(w *world, rem *api.Remediation)
 		want   string
 	}{
-		"asked":             {api.RemediationActing, "", nil, "Acting Requested"},
 		"running":           {api.RemediationActing, api.RepairRunning, nil, "Acting RepairRunning"},
 		"failed":            {api.RemediationActing, api.RepairFailed, nil, "Failed RepairFailed"},
-		"refused":           {api.RemediationActing, api.RepairRefused, nil, "Failed RepairRefused"},
+		"refused":           {api.RemediationActing, api.RepairRefused, nil, "Cancelled RepairRefused"},
 		"still listed":      {api.RemediationActing, api.RepairSucceeded, nil, "Verifying AwaitingVerification"},
 		"request withdrawn": {api.RemediationActing, "", func(w *world, _ *api.Remediation) { w.machine(sick).Request = nil }, "Failed RequestWithdrawn"},
 		"another's request": {api.RemediationActing, "", func(w *world, _ *api.Remediation) { w.machine(sick).Request.ID = "by-hand" }, "Failed RequestWithdrawn"},
-		"answer to another": {api.RemediationActing, api.RepairSucceeded, func(w *world, _ *api.Remediation) { w.machine(sick).Response.ID = "old" }, "Acting Requested"},
-		"machine gone":      {api.RemediationVerifying, api.RepairSucceeded, func(w *world, _ *api.Remediation) { w.Cells[0].Machines = slices.Delete(w.Cells[0].Machines, 3, 4) }, "Failed TargetGone"},
-		"cell unreachable":  {api.RemediationActing, api.RepairSucceeded, func(w *world, _ *api.Remediation) { w.Cells[0].Err = "away" }, "Acting InventoryUnknown"},
-		"no answer in time": {api.RemediationActing, "", func(_ *world, rem *api.Remediation) { rem.Spec.Deadline = metav1.NewTime(now.Add(-1)) }, "Failed DeadlinePassed"},
+		"answered for other hardware": {api.RemediationActing, api.RepairSucceeded, func(w *world, _ *api.Remediation) {
+			w.heal(sick, true)
+			w.machine(sick).HardwareID = "hw-new"
+		}, "Failed TargetChanged"},
+		"node is another": {api.RemediationVerifying, api.RepairSucceeded, func(w *world, _ *api.Remediation) {
+			w.heal(sick, true)
+			w.node(sick).ProviderID = "kwok://other"
+		}, "Failed TargetChanged"},
+		"machine gone":     {api.RemediationVerifying, api.RepairSucceeded, func(w *world, _ *api.Remediation) { w.Cells[0].Machines = slices.Delete(w.Cells[0].Machines, 3, 4) }, "Failed TargetGone"},
+		"cell unreachable": {api.RemediationActing, api.RepairSucceeded, func(w *world, _ *api.Remediation) { w.Cells[0].Err = "away" }, "Acting InventoryUnknown"},
 		"cell away past time": {api.RemediationActing, "", func(w *world, rem *api.Remediation) {
 			w.Cells[0].Err = "away"
 			rem.Spec.Deadline = metav1.NewTime(now.Add(-1))
@@ -152,6 +165,8 @@ func TestVerificationNeedsEverything(t *testing.T) {
 	}{
 		"not rebooted":       {func(w *world) { w.node(sick).BootID = "boot-1" }, "the boot id has not changed"},
 		"not ready":          {func(w *world) { w.node(sick).Ready = "False" }, `the live Node's Ready condition is "False"`},
+		"no provider id":     {func(w *world) { w.node(sick).ProviderID = "" }, "the Node has no provider id"},
+		"central's clock":    {func(w *world) { w.Centrals[0].ClockSkew = -time.Minute }, "agreement of the centrals (EvidenceStale)"},
 		"node absent":        {func(w *world) { w.node(sick).Absent = true }, "no such Node"},
 		"lease old":          {func(w *world) { w.lease(sick).Renewed = now.Add(-time.Minute) }, "Lease is not renewed"},
 		"cluster unreadable": {func(w *world) { w.Clusters[0].Err = "away" }, "the live Node and Lease cannot be read"},

@@ -18,8 +18,12 @@ import (
 func anyWorld(t *rapid.T) *world {
 	w := newWorld(rapid.IntRange(1, 3).Draw(t, "cells"), rapid.IntRange(1, 6).Draw(t, "racks"), rapid.IntRange(1, 8).Draw(t, "perRack"))
 	for c := range w.Cells {
+		// Some racks are shared with another cluster.
+		if shared := rapid.IntRange(0, 3).Draw(t, "shared"); shared > 0 {
+			w.addCluster(c, fmt.Sprintf("mall-%d", c), shared, rapid.IntRange(1, 8).Draw(t, "perSharedRack"))
+		}
 		for _, m := range w.Cells[c].Machines {
-			switch rapid.IntRange(0, 24).Draw(t, m.Name) {
+			switch rapid.IntRange(0, 32).Draw(t, m.Name) {
 			case 0:
 				w.fail(m.Name)
 			case 1:
@@ -28,6 +32,8 @@ func anyWorld(t *rapid.T) *world {
 			case 2:
 				w.fail(m.Name)
 				w.machine(m.Name).Request = &api.RemediationRequest{ID: "by-hand"}
+			case 3:
+				running("old")(w.machine(m.Name))
 			}
 		}
 	}
@@ -40,7 +46,8 @@ func anyWorld(t *rapid.T) *world {
 func spoilAny(t *rapid.T, w *world) {
 	c := &w.Centrals[rapid.IntRange(0, 1).Draw(t, "central")]
 	cell := rapid.IntRange(0, len(w.Cells)-1).Draw(t, "cell")
-	switch rapid.IntRange(0, 7).Draw(t, "spoil") {
+	cluster := rapid.IntRange(0, len(w.Clusters)-1).Draw(t, "cluster")
+	switch rapid.IntRange(0, 10).Draw(t, "spoil") {
 	case 0:
 		*c = policy.Central{Name: c.Name, Err: "away"}
 	case 1:
@@ -56,10 +63,19 @@ func spoilAny(t *rapid.T, w *world) {
 	case 5:
 		w.Cells[cell].Err = "away"
 	case 6:
-		w.Clusters[cell].Err = "away"
+		w.Clusters[cluster].Err = "away"
+	case 8:
+		if len(c.ClustersUp) > 0 {
+			i := rapid.IntRange(0, len(c.ClustersUp)-1).Draw(t, "up")
+			c.ClustersUp[i].Up = false
+		}
+	case 9:
+		c.ClustersUp = dropOne(t, c.ClustersUp)
+	case 10:
+		c.ClockSkew = time.Duration(rapid.IntRange(-20, 20).Draw(t, "skew")) * time.Second
 	case 7:
-		for i := range w.Clusters[cell].Leases {
-			w.Clusters[cell].Leases[i].Renewed = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "lease")) * time.Second)
+		for i := range w.Clusters[cluster].Leases {
+			w.Clusters[cluster].Leases[i].Renewed = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "lease")) * time.Second)
 		}
 	}
 }
@@ -118,6 +134,60 @@ func TestNeverWithoutFreshAgreeingEvidence(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A machine of which nobody knows that it is well, counts as one that is not. The
+// oracle goes through the rack of every act, machine by machine.
+func TestNeverInARackOfUnknowns(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld(t)
+		for _, d := range acts(w.decide()) {
+			total, bad := 0, 0
+			for _, m := range w.machines(d.Cell) {
+				if m.Rack == d.Machine.Rack && m.Zone == d.Machine.Zone {
+					total++
+					if !w.knownWell(d.Cell, m) {
+						bad++
+					}
+				}
+			}
+			if bad*5 > total {
+				t.Fatalf("acted on %s in a rack of which %d of %d are not known to be well", d.Machine.Name, bad, total)
+			}
+		}
+	})
+}
+
+func (w *world) machines(cell string) []policy.Machine {
+	for _, c := range w.Cells {
+		if c.Name == cell {
+			return c.Machines
+		}
+	}
+	return nil
+}
+
+// knownWell asks every source about the machine's cluster, and then for any sign
+// against the machine.
+func (w *world) knownWell(cell string, m policy.Machine) bool {
+	for _, c := range w.Centrals {
+		up := false
+		for _, s := range c.ClustersUp {
+			up = up || s.Cell == cell && s.Cluster == m.Cluster && s.Up && now.Sub(s.At) <= time.Minute
+		}
+		if c.Err != "" || len(c.Warnings) > 0 || !up || c.ClockSkew.Abs() > 5*time.Second {
+			return false
+		}
+	}
+	for _, c := range w.Clusters {
+		if c.Cell == cell && c.Cluster == m.Cluster && c.Err != "" {
+			return false
+		}
+	}
+	if m.Request != nil || m.Response != nil || now.Sub(w.lease(m.Node).Renewed) >= 40*time.Second || w.node(m.Node).Ready != "True" {
+		return false
+	}
+	return true
 }
 
 // Evidence taken away never makes a machine be acted on that was not before,

@@ -17,7 +17,8 @@ const (
 	ReasonEvidenceMissing Reason = "EvidenceMissing"
 	// ReasonEvidencePartial means that a central answered with warnings.
 	ReasonEvidencePartial Reason = "EvidencePartial"
-	// ReasonEvidenceStale means that a sample is older than the policy allows, or lies in the future.
+	// ReasonEvidenceStale means that a sample is older than the policy allows or
+	// lies in the future, or that clocks differ, so that no age can be told.
 	ReasonEvidenceStale Reason = "EvidenceStale"
 	// ReasonEvidenceConflict means that the centrals contradict each other.
 	ReasonEvidenceConflict Reason = "EvidenceConflict"
@@ -42,7 +43,8 @@ const (
 	ReasonDeleting Reason = "Deleting"
 	// ReasonCordoned means that somebody works on the node.
 	ReasonCordoned Reason = "Cordoned"
-	// ReasonIdentityUnknown means that the machine has no hardware id or the node no boot id.
+	// ReasonIdentityUnknown means that the machine has no hardware id, the node no
+	// boot id, or that nothing proves that the node is the machine's.
 	ReasonIdentityUnknown Reason = "IdentityUnknown"
 	// ReasonDuplicateMachine means that several machines claim one node or one hardware id.
 	ReasonDuplicateMachine Reason = "DuplicateMachine"
@@ -82,13 +84,23 @@ const (
 	ReasonTargetGone Reason = "TargetGone"
 	// ReasonDeadlinePassed means that the repair was not verified in time.
 	ReasonDeadlinePassed Reason = "DeadlinePassed"
-	// ReasonRepairFailed means that the node operator reported failure.
+	// ReasonRepairFailed means that the node operator reported failure; and, as
+	// a hold, that a repair of the hardware has failed and nobody has acknowledged it.
 	ReasonRepairFailed Reason = "RepairFailed"
+	// ReasonTargetChanged means that other hardware stands where the record's stood.
+	ReasonTargetChanged Reason = "TargetChanged"
+	// ReasonTooLittleTime means that a repair that was written down is too near its deadline to begin.
+	ReasonTooLittleTime Reason = "TooLittleTime"
+	// ReasonNotStarted means that the node operator let the request lapse.
+	ReasonNotStarted Reason = "NotStarted"
 	// ReasonRepairRefused means that the node operator did not start the repair.
 	ReasonRepairRefused Reason = "RepairRefused"
 	// ReasonRequestWithdrawn means that somebody removed the request from the machine.
 	ReasonRequestWithdrawn Reason = "RequestWithdrawn"
 )
+
+// ReasonAllowed is the reason of a policy that may act.
+const ReasonAllowed Reason = "Allowed"
 
 // HoldReasons lists every reason for which a machine can be held or deferred,
 // so that metrics can start at zero.
@@ -99,7 +111,7 @@ func HoldReasons() []Reason {
 		ReasonInFlight, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonCooldown,
-		ReasonObserveOnly,
+		ReasonRepairFailed, ReasonObserveOnly,
 	}
 }
 

@@ -6,9 +6,6 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// ReasonAllowed means that a policy may act.
-const ReasonAllowed Reason = "Allowed"
-
 // report sums up the decisions for each policy.
 func (r *run) report() {
 	unhealthy, holds := r.countUnhealthy(), map[string][]Decision{}
@@ -33,11 +30,11 @@ func (r *run) countUnhealthy() map[string]int {
 	}
 	for uid, rem := range r.ix.open {
 		p, ok := r.ix.byUID[uid]
-		if !ok || phase(rem) == api.RemediationPending {
+		if !ok || (phase(rem) == api.RemediationPending && !standing(rem, p.machine)) {
 			continue
 		}
-		if policy := r.policyFor(p); policy != nil {
-			count[policy.Name]++
+		if speaks := r.policyFor(p); speaks != nil {
+			count[speaks.Name]++
 		}
 	}
 	return count
@@ -52,12 +49,8 @@ func (r *run) allowed(s settings) (Reason, string) {
 		return ReasonEvidenceMissing, fmt.Sprintf("%d centrals are configured, %d must agree", len(r.ix.centrals), quorum)
 	}
 	for i := range r.ix.centrals {
-		c := &r.ix.centrals[i]
-		if c.Err != "" {
-			return ReasonEvidenceMissing, fmt.Sprintf("%s did not answer: %s", c.Name, c.Err)
-		}
-		if len(c.Warnings) > 0 {
-			return ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", c.Name, c.Warnings[0])
+		if reason, message := r.ix.centrals[i].trouble(); reason != "" {
+			return reason, message
 		}
 	}
 	if s.observe {

@@ -10,6 +10,10 @@ import (
 // every new repair under it, whatever its value.
 const AnnotationPaused = "pharos.dev/paused"
 
+// AnnotationAcknowledged with the value "true" on a Remediation that failed says
+// that a person has looked: its hardware may be repaired automatically again.
+const AnnotationAcknowledged = "pharos.dev/acknowledged"
+
 // Snapshot is all that a decision may rest on. Absent parts are unknown, never
 // healthy and never unhealthy.
 type Snapshot struct {
@@ -39,6 +43,7 @@ type Machine struct {
 	Node       string                   `json:"node,omitempty"`
 	Pool       string                   `json:"pool,omitempty"`
 	HardwareID string                   `json:"hardwareID,omitempty"`
+	ProviderID string                   `json:"providerID,omitempty"`
 	Zone       string                   `json:"zone,omitempty"`
 	Rack       string                   `json:"rack,omitempty"`
 	InUse      bool                     `json:"inUse,omitempty"`
@@ -53,7 +58,8 @@ func FromMachine(m *api.Machine) Machine {
 	_, paused := m.Annotations[AnnotationPaused]
 	return Machine{
 		Namespace: m.Namespace, Name: m.Name, UID: string(m.UID),
-		Cluster: m.Spec.ClusterName, Node: m.Spec.NodeName, Pool: m.Spec.Pool, HardwareID: m.Spec.HardwareID,
+		Cluster: m.Spec.ClusterName, Node: m.Spec.NodeName, Pool: m.Spec.Pool,
+		HardwareID: m.Spec.HardwareID, ProviderID: m.Spec.ProviderID,
 		Zone: m.Spec.FailureDomain.Zone, Rack: m.Spec.FailureDomain.Rack,
 		InUse:  m.Spec.State != api.MachineStandby,
 		Paused: paused, Deleting: m.DeletionTimestamp != nil,
@@ -66,11 +72,24 @@ type Central struct {
 	Name string `json:"name"`
 	// Err says why there is no answer; empty means that every query was answered.
 	Err string `json:"err,omitempty"`
-	// Warnings make the answer partial.
-	Warnings   []string        `json:"warnings,omitempty"`
+	// Replica is what the server itself says that it is called. Two of one name
+	// are one server, under whatever URLs.
+	Replica string `json:"replica,omitempty"`
+	// ClockSkew is how far the server's clock is ahead of ours.
+	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+	// Warnings make the whole answer partial.
+	Warnings []string `json:"warnings,omitempty"`
+	// Partial are warnings that bear on one cell only.
+	Partial    []CellWarning   `json:"partial,omitempty"`
 	Heartbeats []CellSample    `json:"heartbeats,omitempty"`
 	ClustersUp []ClusterSample `json:"clustersUp,omitempty"`
 	Unhealthy  []NodeSample    `json:"unhealthy,omitempty"`
+}
+
+// CellWarning says that what a central knows of a cell is not whole.
+type CellWarning struct {
+	Cell    string `json:"cell"`
+	Message string `json:"message"`
 }
 
 // CellSample is the heartbeat of a cell: when its edge last evaluated its rules.
@@ -110,10 +129,12 @@ type LiveCluster struct {
 	Cell    string `json:"cell"`
 	Cluster string `json:"cluster"`
 	// Err says why the cluster could not be read; empty means that Leases are complete.
-	Err    string     `json:"err,omitempty"`
-	ReadAt time.Time  `json:"readAt"`
-	Leases []Lease    `json:"leases,omitempty"`
-	Nodes  []LiveNode `json:"nodes,omitempty"`
+	Err    string    `json:"err,omitempty"`
+	ReadAt time.Time `json:"readAt"`
+	// ClockSkew is how far the API server's clock is ahead of ours.
+	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+	Leases    []Lease       `json:"leases,omitempty"`
+	Nodes     []LiveNode    `json:"nodes,omitempty"`
 }
 
 // Lease is the sign of life of a node's kubelet.
@@ -134,6 +155,7 @@ type LiveNode struct {
 	Since         time.Time `json:"since"`
 	Heartbeat     time.Time `json:"heartbeat"`
 	BootID        string    `json:"bootID,omitempty"`
+	ProviderID    string    `json:"providerID,omitempty"`
 	Unschedulable bool      `json:"unschedulable,omitempty"`
 	Deleting      bool      `json:"deleting,omitempty"`
 }

@@ -18,10 +18,13 @@ type subject struct {
 	machine       Machine
 	// twins says which other machine claims the same node or hardware.
 	twins string
-	// pending is the name of the repair that is written down and not begun.
+	// pending is the name of the repair that is written down and, as far as the
+	// node operator has said, not begun.
 	pending string
-	facts   []fact
-	live    liveFact
+	// standing means that its request is on the machine already.
+	standing bool
+	facts    []fact
+	live     liveFact
 }
 
 // objects says why what people and other controllers wrote on the objects
@@ -40,7 +43,7 @@ func (s subject) objects() (Reason, string) {
 		{s.machine.Paused, "machine " + s.machine.Name},
 	} {
 		if mark.set {
-			return ReasonPaused, mark.what + " is paused"
+			return ReasonPaused, mark.what + " is paused or being deleted"
 		}
 	}
 	return s.identity()
@@ -79,55 +82,40 @@ func (s subject) own(now time.Time) (Reason, string) {
 	if f != findingUnhealthy {
 		return reason, message
 	}
-	return s.live.confirms(s.settings, now)
+	if reason, message := s.live.confirms(s.settings, now); reason != "" {
+		return reason, message
+	}
+	return s.provider()
 }
 
-// Fresh is what was read again, uncached, between recording a repair and asking for it.
-type Fresh struct {
-	Policy        *api.RemediationPolicy
-	CellPaused    bool
-	ClusterPaused bool
-	Machine       Machine
-	// Live holds the one Node and its Lease.
-	Live LiveCluster
-}
-
-// Confirm repeats the decision's own test on what was just read. An empty
-// reason means that the repair may be asked for now.
-func Confirm(d Decision, f Fresh, now time.Time) (Reason, string) {
-	s := d.subject
-	s.settings = resolve(f.Policy)
-	s.cellPaused, s.clusterPaused = f.CellPaused, f.ClusterPaused
-	s.machine, s.pending = f.Machine, d.Name
-	s.live = liveFact{cluster: &f.Live}
-	if len(f.Live.Nodes) == 1 && f.Live.Nodes[0].Name == s.ref.Node {
-		s.live.node = &f.Live.Nodes[0]
-	}
-	if len(f.Live.Leases) == 1 && f.Live.Leases[0].Node == s.ref.Node {
-		s.live.lease = &f.Live.Leases[0]
-	}
+// provider says why the Node is not proven to be the machine: the two are
+// matched by name, which says nothing of what stands behind it.
+func (s subject) provider() (Reason, string) {
+	machine, node := s.machine.ProviderID, s.live.node.ProviderID
 	switch {
-	case f.Machine.UID != d.Machine.UID:
-		return ReasonTargetGone, "another Machine bears the name now"
-	case f.Machine.Node != s.ref.Node || f.Machine.Cluster != s.ref.Cluster:
-		return ReasonTargetGone, "the Machine belongs to another node now"
-	case !selects(f.Policy, d.Cell, f.Machine.Pool):
-		return ReasonNoPolicy, "the policy does not select the machine any more"
-	case s.settings.observe:
-		return ReasonObserveOnly, "the policy only observes now"
-	case s.live.node != nil && s.live.node.BootID != "" && s.live.node.BootID != d.Spec.Target.BootID:
-		return ReasonRecovered, "the node has rebooted since the repair was recorded"
+	case machine == "" || machine == node:
+		return "", ""
+	case node == "":
+		return ReasonIdentityUnknown, fmt.Sprintf("the Machine has provider id %s, the Node has none", machine)
 	}
-	if now.After(d.Spec.Deadline.Time) {
-		return ReasonDeadlinePassed, "the deadline passed before the repair was asked for"
-	}
-	reason, message := s.own(now)
-	if reason == ReasonLiveStateContradicts && s.live.node.Ready == "True" {
-		reason = ReasonRecovered
-	}
-	return reason, message
+	return ReasonIdentityUnknown, fmt.Sprintf("the Machine has provider id %s, the Node has %s", machine, node)
 }
 
-// Settled says whether the reason of a failed confirmation ends the repair,
-// rather than leaving it written down until more is known.
-func Settled(r Reason) bool { return !r.unknown() }
+// changed says in what a machine is not the one that a record names; empty means
+// that it is. A Node that has no provider id yet says nothing.
+func changed(t api.RemediationTarget, m *Machine, n *LiveNode) string {
+	switch {
+	case m.HardwareID != t.HardwareID:
+		return fmt.Sprintf("the Machine's hardware id is %q now, recorded was %q", m.HardwareID, t.HardwareID)
+	case m.ProviderID != "" && m.ProviderID != t.ProviderID:
+		return fmt.Sprintf("the Machine's provider id is %q now, recorded was %q", m.ProviderID, t.ProviderID)
+	case n != nil && n.ProviderID != "" && n.ProviderID != t.ProviderID:
+		return fmt.Sprintf("the Node's provider id is %q now, recorded was %q", n.ProviderID, t.ProviderID)
+	}
+	return ""
+}
+
+// rebooted says whether the node has another boot id than the record names.
+func rebooted(t api.RemediationTarget, n *LiveNode) bool {
+	return n != nil && n.BootID != "" && n.BootID != t.BootID
+}

@@ -14,7 +14,8 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // world is a fleet of cells with one cluster each, of racks of machines, in
-// which all is well until a test says otherwise.
+// which all is well until a test says otherwise. A cell can have more clusters,
+// whose machines stand in the racks of the first.
 type world struct {
 	policy.Snapshot
 	policies []api.RemediationPolicy
@@ -23,8 +24,8 @@ type world struct {
 // newWorld numbers cells cell-0…, clusters shop-0…, nodes shop-0-00….
 func newWorld(cells, racks, perRack int) *world {
 	w := &world{policies: []api.RemediationPolicy{acting("nodes")}}
-	for _, name := range []string{"central-a", "central-b"} {
-		w.Centrals = append(w.Centrals, policy.Central{Name: name})
+	for _, replica := range []string{"a", "b"} {
+		w.Centrals = append(w.Centrals, policy.Central{Name: "central-" + replica, Replica: replica})
 	}
 	for c := range cells {
 		w.addCell(c, racks, perRack)
@@ -40,22 +41,28 @@ func acting(name string) api.RemediationPolicy {
 }
 
 func (w *world) addCell(c, racks, perRack int) {
-	cell := policy.Cell{Name: fmt.Sprintf("cell-%d", c)}
-	cluster := fmt.Sprintf("shop-%d", c)
+	w.Cells = append(w.Cells, policy.Cell{Name: fmt.Sprintf("cell-%d", c)})
+	for i := range w.Centrals {
+		w.Centrals[i].Heartbeats = append(w.Centrals[i].Heartbeats, policy.CellSample{Cell: w.Cells[c].Name, At: now.Add(-4 * time.Second)})
+	}
+	w.addCluster(c, fmt.Sprintf("shop-%d", c), racks, perRack)
+}
+
+// addCluster puts the cluster's machines into the cell's racks 0 to racks-1.
+func (w *world) addCluster(c int, cluster string, racks, perRack int) {
+	cell := &w.Cells[c]
 	live := policy.LiveCluster{Cell: cell.Name, Cluster: cluster, ReadAt: now}
 	for i := range racks * perRack {
 		name := fmt.Sprintf("%s-%02d", cluster, i)
 		cell.Machines = append(cell.Machines, policy.Machine{
 			Namespace: "fleet", Name: name, UID: "uid-" + name, Cluster: cluster, Node: name, Pool: "workers",
-			HardwareID: "hw-" + name, Zone: "zone-a", Rack: fmt.Sprintf("rack-%d", i/perRack), InUse: true,
+			HardwareID: "hw-" + name, ProviderID: "kwok://" + name, Zone: "zone-a", Rack: fmt.Sprintf("rack-%d", i/perRack), InUse: true,
 		})
 		live.Leases = append(live.Leases, policy.Lease{Node: name, Renewed: now.Add(-3 * time.Second), Duration: 40 * time.Second})
-		live.Nodes = append(live.Nodes, policy.LiveNode{Name: name, Ready: "True", Since: now.Add(-time.Hour), Heartbeat: now.Add(-time.Minute), BootID: "boot-1"})
+		live.Nodes = append(live.Nodes, policy.LiveNode{Name: name, Ready: "True", Since: now.Add(-time.Hour), Heartbeat: now.Add(-time.Minute), BootID: "boot-1", ProviderID: "kwok://" + name})
 	}
-	w.Cells = append(w.Cells, cell)
 	w.Clusters = append(w.Clusters, live)
 	for i := range w.Centrals {
-		w.Centrals[i].Heartbeats = append(w.Centrals[i].Heartbeats, policy.CellSample{Cell: cell.Name, At: now.Add(-4 * time.Second)})
 		w.Centrals[i].ClustersUp = append(w.Centrals[i].ClustersUp, policy.ClusterSample{Cell: cell.Name, Cluster: cluster, Up: true, At: now.Add(-4 * time.Second)})
 	}
 }
@@ -73,7 +80,7 @@ func (w *world) machine(name string) *policy.Machine {
 
 func (w *world) cellOf(m *policy.Machine) string {
 	for _, c := range w.Cells {
-		if len(c.Machines) > 0 && c.Machines[0].Cluster == m.Cluster {
+		if slices.ContainsFunc(c.Machines, func(o policy.Machine) bool { return o.Cluster == m.Cluster }) {
 			return c.Name
 		}
 	}
@@ -134,7 +141,7 @@ func (w *world) open(name string, phase api.RemediationPhase) *api.Remediation {
 			Deadline: metav1.NewTime(now.Add(20 * time.Minute)),
 			Target: api.RemediationTarget{
 				Cell: w.cellOf(m), Namespace: m.Namespace, Cluster: m.Cluster, Machine: name, MachineUID: m.UID,
-				Node: m.Node, HardwareID: m.HardwareID, BootID: "boot-1",
+				Node: m.Node, HardwareID: m.HardwareID, ProviderID: m.ProviderID, BootID: "boot-1",
 			},
 		},
 		Status: api.RemediationStatus{Phase: phase},
@@ -142,10 +149,11 @@ func (w *world) open(name string, phase api.RemediationPhase) *api.Remediation {
 	return &w.Remediations[len(w.Remediations)-1]
 }
 
-// asked puts the request of a repair on its machine, and the operator's answer if any.
+// asked puts the request of a repair on its machine, where it stands for another
+// half minute, and the operator's answer if any.
 func (w *world) asked(rem *api.Remediation, answer api.RepairPhase) {
 	m := w.machine(rem.Spec.Target.Machine)
-	m.Request = &api.RemediationRequest{ID: rem.Name, Action: rem.Spec.Action}
+	m.Request = &api.RemediationRequest{ID: rem.Name, Action: rem.Spec.Action, StartBefore: metav1.NewTime(now.Add(30 * time.Second))}
 	acted := metav1.NewTime(now.Add(-5 * time.Minute))
 	rem.Status.ActedAt = &acted
 	if answer != "" {
@@ -161,6 +169,20 @@ func verdicts(p policy.Plan) []string {
 	out := []string{}
 	for _, d := range p.Decisions {
 		out = append(out, fmt.Sprintf("%s %s %s", d.Machine.Name, d.Verdict, d.Reason))
+	}
+	return out
+}
+
+// withdrawals lists every request to be taken away as "name phase reason" of what
+// is written down then.
+func withdrawals(p policy.Plan) []string {
+	out := []string{}
+	for _, w := range p.Withdrawals {
+		then := ""
+		if w.Then != nil {
+			then = fmt.Sprintf(" %s %s", w.Then.Phase, w.Then.Reason)
+		}
+		out = append(out, w.ID+then)
 	}
 	return out
 }

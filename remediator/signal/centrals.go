@@ -6,6 +6,7 @@ package signal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/pharos-fleet/pharos/internal/promapi"
+	"github.com/pharos-fleet/pharos/internal/skew"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
@@ -22,6 +24,9 @@ const (
 	selectUp        = "cluster:up:min"
 	selectUnhealthy = "node:unhealthy:info"
 )
+
+// labelReplica is the external label by which centrals are told apart.
+const labelReplica = "central_replica"
 
 // Central is one central Prometheus.
 type Central struct {
@@ -44,6 +49,11 @@ func (r *Reader) central(ctx context.Context, c Central) policy.Central {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	out := policy.Central{Name: c.Name}
+	var err error
+	out.Replica, err = retry(ctx, func() (string, error) { return c.Client.ExternalLabel(ctx, labelReplica) })
+	if err != nil && !errors.Is(err, promapi.ErrNameless) {
+		return policy.Central{Name: c.Name, Err: err.Error()}
+	}
 	for _, part := range []struct {
 		selector string
 		take     func(*policy.Central, promapi.Sample) error
@@ -52,30 +62,38 @@ func (r *Reader) central(ctx context.Context, c Central) policy.Central {
 		{selectUp, takeUp},
 		{selectUnhealthy, takeUnhealthy},
 	} {
-		a, err := ask(ctx, c.Client, part.selector, r.now())
+		a, err := retry(ctx, func() (promapi.Answer, error) { return c.Client.Samples(ctx, part.selector, r.now()) })
 		if err != nil {
 			return policy.Central{Name: c.Name, Err: err.Error()}
 		}
+		out.ClockSkew = skew.Worse(out.ClockSkew, a.Skew)
 		out.Warnings = append(out.Warnings, a.Warnings...)
+		for _, u := range a.Unusable {
+			warn(&out, u.Labels, u.Why)
+		}
 		for _, s := range a.Samples {
 			if err := part.take(&out, s); err != nil {
-				out.Warnings = append(out.Warnings, fmt.Sprintf("%s: %v", part.selector, err))
+				warn(&out, s.Labels, fmt.Sprintf("%s: %v", part.selector, err))
 			}
 		}
 	}
 	return out
 }
 
-// ask tries again within the deadline: one lost connection is no finding.
-func ask(ctx context.Context, c *promapi.Client, selector string, at time.Time) (promapi.Answer, error) {
-	var answer promapi.Answer
-	policy := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(time.Second))
-	err := backoff.Retry(func() error {
-		var err error
-		answer, err = c.Samples(ctx, selector, at)
-		return err
-	}, backoff.WithContext(backoff.WithMaxRetries(policy, 2), ctx))
-	return answer, err
+// warn lets a bad series speak against its own cell only, and against all if it
+// does not say whose it is.
+func warn(c *policy.Central, labels map[string]string, message string) {
+	if cell := labels["cell"]; cell != "" {
+		c.Partial = append(c.Partial, policy.CellWarning{Cell: cell, Message: message})
+		return
+	}
+	c.Warnings = append(c.Warnings, message)
+}
+
+// retry asks again within the deadline: one lost connection is no finding.
+func retry[T any](ctx context.Context, ask func() (T, error)) (T, error) {
+	steps := backoff.NewExponentialBackOff(backoff.WithInitialInterval(100*time.Millisecond), backoff.WithMaxInterval(time.Second))
+	return backoff.RetryWithData(ask, backoff.WithContext(backoff.WithMaxRetries(steps, 2), ctx))
 }
 
 func need(s promapi.Sample, labels ...string) error {

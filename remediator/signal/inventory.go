@@ -65,6 +65,18 @@ func (p *pause) answered(cell string) {
 	delete(p.last, cell)
 }
 
+func (p *pause) forget(known map[string]bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for cell := range p.until {
+		if !known[cell] {
+			delete(p.until, cell)
+			delete(p.steps, cell)
+			delete(p.last, cell)
+		}
+	}
+}
+
 // Cells reads the inventory of every cell at once, save those that name no
 // kubeconfig for repairs: they are none of ours. A cell that does not answer
 // within the timeout is unknown, and is left to rest for a growing while. The
@@ -77,6 +89,7 @@ func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
 		return nil, fmt.Errorf("listing cells: %w", err)
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(c api.Cell) bool { return c.Spec.RemediatorKubeconfigSecret == "" })
+	r.forgetCells(list.Items)
 	cells := make([]policy.Cell, len(list.Items))
 	var group errgroup.Group
 	group.SetLimit(parallel)
@@ -109,8 +122,10 @@ func (r *Reader) inventory(ctx context.Context, object *api.Cell, out *policy.Ce
 	if err != nil {
 		return err
 	}
+	clusters := map[client.ObjectKey]bool{}
 	err = pages(ctx, c, &api.ClusterList{}, func(list *api.ClusterList) {
 		for i := range list.Items {
+			clusters[client.ObjectKeyFromObject(&list.Items[i])] = true
 			if Paused(&list.Items[i]) {
 				out.PausedClusters = append(out.PausedClusters, list.Items[i].Name)
 			}
@@ -119,6 +134,7 @@ func (r *Reader) inventory(ctx context.Context, object *api.Cell, out *policy.Ce
 	if err != nil {
 		return fmt.Errorf("listing clusters: %w", err)
 	}
+	r.forgetClusters(object.Name, clusters)
 	err = pages(ctx, c, &api.MachineList{}, func(list *api.MachineList) {
 		for i := range list.Items {
 			out.Machines = append(out.Machines, policy.FromMachine(&list.Items[i]))
@@ -130,10 +146,11 @@ func (r *Reader) inventory(ctx context.Context, object *api.Cell, out *policy.Ce
 	return nil
 }
 
-// Paused says whether an object bears the mark that stops repairs under it.
+// Paused says whether an object bears the mark that stops repairs under it, or is
+// on its way out: whoever takes a cell or a cluster down does not want it mended.
 func Paused(o client.Object) bool {
 	_, marked := o.GetAnnotations()[policy.AnnotationPaused]
-	return marked
+	return marked || o.GetDeletionTimestamp() != nil
 }
 
 // pages takes a list page by page, and fails rather than leave a part out.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/skew"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
@@ -60,23 +61,34 @@ func (r *Reader) liveCluster(ctx context.Context, cells []policy.Cell, w want) p
 	out := policy.LiveCluster{Cell: w.cell, Cluster: w.cluster, ReadAt: r.now()}
 	c, err := r.find(ctx, cells, w)
 	if err == nil {
-		out.Leases, err = leases(ctx, c)
+		err = read(ctx, c, w.nodes, &out)
 	}
 	if err != nil {
 		out.Err = err.Error()
-		return out
 	}
-	out.Nodes = make([]policy.LiveNode, len(w.nodes))
+	return out
+}
+
+// read takes all Leases and the given Nodes of a cluster, and the difference
+// between its clock and ours.
+func read(ctx context.Context, c kubernetes.Interface, nodes []string, out *policy.LiveCluster) error {
+	ctx, clocks := skew.Measure(ctx)
+	var err error
+	if out.Leases, err = leases(ctx, c); err != nil {
+		return err
+	}
+	out.Nodes = make([]policy.LiveNode, len(nodes))
 	var group errgroup.Group
 	group.SetLimit(parallel)
-	for i, name := range w.nodes {
+	for i, name := range nodes {
 		group.Go(func() error {
 			out.Nodes[i] = node(ctx, c, name)
 			return nil
 		})
 	}
 	_ = group.Wait() // what went wrong stands in each node's Err
-	return out
+	out.ClockSkew, err = clocks.Skew()
+	return err
 }
 
 // find needs the cluster's namespace, which series do not bear: the inventory
@@ -116,24 +128,17 @@ func (r *Reader) connect(ctx context.Context, key clusterKey) (kubernetes.Interf
 	return r.observer(ctx, c, key)
 }
 
-// One reads one Node and its Lease, for the last look before a write.
-func (r *Reader) One(ctx context.Context, t api.RemediationTarget) policy.LiveCluster {
+// Again reads the cluster of a target once more, for the last look before a write.
+func (r *Reader) Again(ctx context.Context, t api.RemediationTarget, nodes []string) policy.LiveCluster {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	out := policy.LiveCluster{Cell: t.Cell, Cluster: t.Cluster, ReadAt: r.now()}
 	c, err := r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster})
+	if err == nil {
+		err = read(ctx, c, nodes, &out)
+	}
 	if err != nil {
 		out.Err = err.Error()
-		return out
-	}
-	out.Nodes = []policy.LiveNode{node(ctx, c, t.Node)}
-	l, err := c.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, t.Node, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		out.Err = fmt.Sprintf("reading the Lease: %v", err)
-	default:
-		out.Leases = appendLease(nil, l)
 	}
 	return out
 }
@@ -177,7 +182,7 @@ func node(ctx context.Context, c kubernetes.Interface, name string) policy.LiveN
 		return policy.LiveNode{Name: name, Err: err.Error()}
 	}
 	out := policy.LiveNode{
-		Name: name, BootID: n.Status.NodeInfo.BootID,
+		Name: name, BootID: n.Status.NodeInfo.BootID, ProviderID: n.Spec.ProviderID,
 		Unschedulable: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
 	}
 	for _, condition := range n.Status.Conditions {

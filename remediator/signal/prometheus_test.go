@@ -31,7 +31,7 @@ func prometheus(t *testing.T, page string) string {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "prometheus.yml")
 	require.NoError(t, os.WriteFile(config, []byte(fmt.Sprintf(`
-global: {scrape_interval: 1s}
+global: {scrape_interval: 1s, external_labels: {central_replica: a}}
 scrape_configs:
 - job_name: below
   honor_labels: true
@@ -87,6 +87,9 @@ func TestCentralsOnRealPrometheus(t *testing.T) {
 		a := r.Centrals(ctx)[0]
 		require.Empty(t, a.Err)
 		require.Empty(t, a.Warnings)
+		require.Empty(t, a.Partial)
+		require.Equal(t, "a", a.Replica, "by its own configuration")
+		require.LessOrEqual(t, a.ClockSkew.Abs(), 2*time.Second)
 		require.Len(t, a.Heartbeats, 1)
 		require.Len(t, a.Unhealthy, 1)
 		require.Equal(t, []policy.ClusterSample{{Cell: "asia-1", Cluster: "shop", Up: true, At: a.ClustersUp[0].At}}, a.ClustersUp)
@@ -106,5 +109,5 @@ func TestCentralsOnRealPrometheus(t *testing.T) {
 
 	silent := r.Centrals(t.Context())[1]
 	require.Equal(t, "central-b", silent.Name)
-	require.Contains(t, silent.Err, "asking http://127.0.0.1:1 for cell:heartbeat:timestamp_seconds")
+	require.Contains(t, silent.Err, "asking http://127.0.0.1:1 for its configuration")
 }

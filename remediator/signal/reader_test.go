@@ -2,6 +2,7 @@ package signal_test
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +63,7 @@ func centrals(t *testing.T, urls ...string) []signal.Central {
 type hub struct {
 	t *testing.T
 	client.Client
+	kubeconfig map[string][]byte
 }
 
 func (h hub) create(o client.Object) {
@@ -88,7 +90,7 @@ func TestReader(t *testing.T) {
 	config := testkit.APIServer(t)
 	c, err := client.New(config, client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
-	h := hub{t, c}
+	h := hub{t, c, kubeconfig(t, config, nil)}
 	for _, n := range []string{"pharos-system", "fleet", corev1.NamespaceNodeLease} {
 		h.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n}})
 	}
@@ -105,6 +107,7 @@ func TestReader(t *testing.T) {
 	t.Run("cells", func(t *testing.T) { testCells(t, h) })
 	t.Run("live", func(t *testing.T) { testLive(t, h) })
 	t.Run("withdrawn credential", func(t *testing.T) { testWithdrawn(t, h) })
+	t.Run("clusters and cells that go", func(t *testing.T) { testGone(t, h) })
 }
 
 func testCells(t *testing.T, h hub) {
@@ -141,7 +144,7 @@ func testCells(t *testing.T, h hub) {
 
 func testLive(t *testing.T, h hub) {
 	at := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-1"}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n-1"}, Spec: corev1.NodeSpec{Unschedulable: true, ProviderID: "kwok://n-1"}}
 	h.create(n)
 	n.Status.NodeInfo.BootID = "boot-1"
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: at, LastHeartbeatTime: at}}
@@ -163,17 +166,19 @@ func testLive(t *testing.T, h hub) {
 	node := shop.Nodes[1]
 	require.True(t, node.Since.Equal(at.Time))
 	node.Since, node.Heartbeat = time.Time{}, time.Time{}
-	require.Equal(t, policy.LiveNode{Name: "n-1", Ready: "Unknown", BootID: "boot-1", Unschedulable: true}, node)
+	require.Equal(t, policy.LiveNode{Name: "n-1", Ready: "Unknown", BootID: "boot-1", ProviderID: "kwok://n-1", Unschedulable: true}, node)
 	require.Len(t, shop.Leases, 1, "a Lease never renewed says nothing")
 	require.Equal(t, 40*time.Second, shop.Leases[0].Duration)
 	require.True(t, shop.Leases[0].Renewed.Equal(renewed.Time))
 	require.Contains(t, live[1].Err, "has no machines of this cluster")
 
-	one := r.One(t.Context(), api.RemediationTarget{Cell: "good", Namespace: "fleet", Cluster: "shop", Node: "n-1"})
+	require.LessOrEqual(t, shop.ClockSkew.Abs(), 2*time.Second, "measured on the same machine")
+
+	one := r.Again(t.Context(), api.RemediationTarget{Cell: "good", Namespace: "fleet", Cluster: "shop", Node: "n-1"}, []string{"n-1"})
 	require.Empty(t, one.Err)
 	require.Equal(t, shop.Nodes[1:], one.Nodes)
 	require.Equal(t, shop.Leases, one.Leases)
-	one = r.One(t.Context(), api.RemediationTarget{Cell: "mute", Namespace: "fleet", Cluster: "shop", Node: "n-1"})
+	one = r.Again(t.Context(), api.RemediationTarget{Cell: "mute", Namespace: "fleet", Cluster: "shop", Node: "n-1"}, []string{"n-1"})
 	require.NotEmpty(t, one.Err)
 }
 
@@ -189,6 +194,54 @@ func testWithdrawn(t *testing.T, h hub) {
 	secret.Data[kube.SecretKeyKubeconfig] = []byte("no longer")
 	require.NoError(t, h.Update(t.Context(), &secret))
 	require.Contains(t, r.Live(t.Context(), cells, ref)[0].Err, "secret fleet/observer: reading kubeconfig")
+}
+
+// What is on its way out is not repaired, and what is gone is not kept.
+func testGone(t *testing.T, h hub) {
+	r := h.reader(3 * time.Second)
+	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "mall-observer"}, Data: h.kubeconfig})
+	mall := &api.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "mall", Finalizers: []string{"pharos.dev/test"}},
+		Spec: api.ClusterSpec{ObserverKubeconfigSecret: "mall-observer"}}
+	h.create(mall)
+	h.create(&api.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "m-2"}, Spec: api.MachineSpec{ClusterName: "mall", NodeName: "n-2"}})
+	read := func() policy.Cell {
+		cells, err := r.Cells(t.Context())
+		require.NoError(t, err)
+		i := slices.IndexFunc(cells, func(c policy.Cell) bool { return c.Name == "good" })
+		if i < 0 {
+			return policy.Cell{}
+		}
+		require.Empty(t, cells[i].Err)
+		require.NotNil(t, r.Live(t.Context(), cells, []policy.NodeRef{{Cell: "good", Cluster: "mall", Node: "n-2"}}))
+		return cells[i]
+	}
+	require.NotContains(t, read().PausedClusters, "mall")
+	cells, clusters := r.Kept()
+	require.Equal(t, []string{"good", "mute"}, cells)
+	require.Equal(t, []string{"mall"}, clusters)
+
+	require.NoError(t, h.Delete(t.Context(), mall))
+	require.Contains(t, read().PausedClusters, "mall", "a cluster that is being deleted is like a paused one")
+
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(mall), mall))
+	mall.Finalizers = nil
+	require.NoError(t, h.Update(t.Context(), mall))
+	read()
+	_, clusters = r.Kept()
+	require.Empty(t, clusters)
+
+	cell := &api.Cell{ObjectMeta: metav1.ObjectMeta{Name: "good"}}
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(cell), cell))
+	cell.Finalizers = []string{"pharos.dev/test"}
+	require.NoError(t, h.Update(t.Context(), cell))
+	require.NoError(t, h.Delete(t.Context(), cell))
+	require.True(t, read().Paused, "a cell that is being deleted is like a paused one")
+	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(cell), cell))
+	cell.Finalizers = nil
+	require.NoError(t, h.Update(t.Context(), cell))
+	require.Empty(t, read().Name)
+	cells, _ = r.Kept()
+	require.Equal(t, []string{"mute"}, cells)
 }
 
 func TestNewRefuses(t *testing.T) {
