@@ -111,6 +111,13 @@ func key(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: deploy.Namespace, Name: name}
 }
 
+// get reads an object of Pharos' namespace into o.
+func get[T client.Object](t *testing.T, from client.Reader, name string, o T) T {
+	t.Helper()
+	require.NoError(t, from.Get(t.Context(), key(name), o))
+	return o
+}
+
 func (w *world) create(t *testing.T, o client.Object) {
 	t.Helper()
 	require.NoError(t, w.admin.Create(t.Context(), o), "%T %s", o, o.GetName())
@@ -147,30 +154,22 @@ func (w *world) cell(t *testing.T, name string) *v1alpha1.Cell {
 
 func (w *world) statefulSet(t *testing.T, name string) *appsv1.StatefulSet {
 	t.Helper()
-	s := &appsv1.StatefulSet{}
-	require.NoError(t, w.admin.Get(t.Context(), key(name), s))
-	return s
+	return get(t, w.admin, name, &appsv1.StatefulSet{})
 }
 
 func (w *world) deployment(t *testing.T, name string) *appsv1.Deployment {
 	t.Helper()
-	d := &appsv1.Deployment{}
-	require.NoError(t, w.admin.Get(t.Context(), key(name), d))
-	return d
+	return get(t, w.admin, name, &appsv1.Deployment{})
 }
 
 func (w *world) configMap(t *testing.T, name string) *corev1.ConfigMap {
 	t.Helper()
-	cm := &corev1.ConfigMap{}
-	require.NoError(t, w.admin.Get(t.Context(), key(name), cm))
-	return cm
+	return get(t, w.admin, name, &corev1.ConfigMap{})
 }
 
 func (w *world) pod(t *testing.T, name string) *corev1.Pod {
 	t.Helper()
-	p := &corev1.Pod{}
-	require.NoError(t, w.admin.Get(t.Context(), key(name), p))
-	return p
+	return get(t, w.admin, name, &corev1.Pod{})
 }
 
 // settle plays the controllers, which have taken up the latest change.
