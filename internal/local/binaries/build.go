@@ -47,9 +47,13 @@ func compile(ctx context.Context, cache, work string, c Component) (string, erro
 	}
 	built := filepath.Join(out, c.Name)
 	log := filepath.Join(cache, "logs", c.Name+"-"+c.Version+".log")
-	output, err := runGo(ctx, goRun{args: c.goArgs(built), dir: src, bin: out, tmp: tmp, log: log})
+	output, err := runGo(ctx, goRun{args: c.goArgs(built), dir: src, bin: out, tmp: tmp, log: log, mark: cache})
 	if err != nil {
 		return "", c.diagnose(ctx, failure{err: err, output: output, log: log, cache: cache})
+	}
+	if err := executable(built); err != nil {
+		return "", fmt.Errorf("building %s: the go command on PATH says that it succeeded and made no program: %s; the whole output is in %s: %w",
+			c.Name, getGo, log, err)
 	}
 	return built, nil
 }

@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // checkTimeout bounds the answer of one binary to --version.
-const checkTimeout = 20 * time.Second
+const checkTimeout = 5 * time.Second
 
 // check refuses a binary that is not there, does not run or is not the version
 // that the component asks for. The version is the one it reports; a program
@@ -21,9 +26,7 @@ func (c Component) check(ctx context.Context, path string) error {
 	if err := executable(path); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, path, "--version").CombinedOutput()
+	out, err := askVersion(ctx, path)
 	if err != nil {
 		return fmt.Errorf("%s does not answer --version: %w", c.Name, err)
 	}
@@ -32,6 +35,29 @@ func (c Component) check(ctx context.Context, path string) error {
 	}
 	line, _, _ := bytes.Cut(bytes.TrimSpace(out), []byte("\n"))
 	return fmt.Errorf("%s is not version %s but reports %q", c.Name, c.reports, line)
+}
+
+// askVersion runs the program in a process group of its own, all of which is
+// gone when it returns: whatever the program is, it neither hangs us by what it
+// started nor lives on when we are killed.
+func askVersion(ctx context.Context, path string) ([]byte, error) {
+	// The kernel ties the parent-death signal to the thread that started the process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) }
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL) // what it left; most leave nothing
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, fmt.Errorf("it was ended after %s without an answer", checkTimeout)
+	}
+	return out, err
 }
 
 // reported tells whether the output names exactly our version, so that neither

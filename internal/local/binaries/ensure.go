@@ -6,8 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
+	"time"
+
+	"github.com/pharos-fleet/pharos/internal/local/proc"
 )
 
 // Options say where the binaries come from. The zero value means the folder of
@@ -52,6 +58,7 @@ func ensure(ctx context.Context, opts Options, components []Component) (Set, err
 	if err != nil {
 		return nil, err
 	}
+	tidy(cache)
 	if len(missing(cache, components)) > 0 {
 		if err := fill(ctx, cache, components, newProgress(opts.Progress)); err != nil {
 			return nil, err
@@ -68,13 +75,22 @@ func ready(ctx context.Context, dir string, components []Component) (Set, error)
 		return nil, fmt.Errorf("finding the folder of server binaries: %w", err)
 	}
 	set := make(Set, len(components))
-	var faults []string
-	for _, c := range components {
-		set[c.Name] = filepath.Join(dir, c.Name)
-		if err := c.check(ctx, set[c.Name]); err != nil {
-			faults = append(faults, err.Error())
-		}
+	faults := make([]string, len(components))
+	var checks sync.WaitGroup
+	for i, c := range components {
+		path := filepath.Join(dir, c.Name)
+		set[c.Name] = path
+		checks.Go(func() {
+			if err := c.check(ctx, path); err != nil {
+				faults[i] = err.Error()
+			}
+		})
 	}
+	checks.Wait()
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("checking the server binaries in %s was interrupted: %w", dir, context.Cause(ctx))
+	}
+	faults = slices.DeleteFunc(faults, func(fault string) bool { return fault == "" })
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("using the server binaries in %s: %s; put the right ones there, or leave the folder out to have them built",
 			dir, strings.Join(faults, "; "))
@@ -115,6 +131,11 @@ func fill(ctx context.Context, cache string, components []Component, p *progress
 	}
 	// Asked again, because the builder before us may have built them.
 	todo := missing(cache, components)
+	if len(todo) > 0 {
+		if _, err := exec.LookPath("go"); err != nil {
+			return fmt.Errorf("building the server binaries: no go command on PATH that can be run: %s: %w", getGo, err)
+		}
+	}
 	p.expect(len(todo), cache)
 	for _, c := range todo {
 		done := p.begin(fmt.Sprintf("%s %s", c.Name, c.Version))
@@ -130,9 +151,28 @@ func fill(ctx context.Context, cache string, components []Component, p *progress
 // workPrefix begins the names of the folders in which binaries are built.
 const workPrefix = ".build-"
 
-// sweep removes what builders left that were killed. The lock makes it safe: no
-// other builder is alive.
+// tidy sweeps a cache in which nothing need be built. It is a kindness: while
+// another builder is at work, and when it fails, all stays as it is.
+func tidy(cache string) {
+	if left, err := filepath.Glob(filepath.Join(cache, workPrefix+"*")); err != nil || len(left) == 0 {
+		return
+	}
+	file, err := os.OpenFile(filepath.Join(cache, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return
+	}
+	defer func() { _ = file.Close() }()
+	if held, err := tryLock(file); err == nil && held {
+		_ = sweep(cache)
+	}
+}
+
+// sweep ends and removes what builders left that were killed. The lock makes it
+// safe: no other builder is alive.
 func sweep(cache string) error {
+	if _, err := proc.KillMarked(workVariable, cache, time.Now().Add(interruptGrace)); err != nil {
+		return fmt.Errorf("ending a left-over build: %w", err)
+	}
 	entries, err := os.ReadDir(cache)
 	if err != nil {
 		return fmt.Errorf("looking for left-over builds: %w", err)

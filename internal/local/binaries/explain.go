@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
 	"strings"
 
@@ -31,6 +30,8 @@ func causes() []cause {
 		{regexp.MustCompile(`no space left on device|disk quota exceeded`), "the disk is full: " + freeSpace},
 		{regexp.MustCompile(`requires go >= |invalid go version|toolchain not available`),
 			"the Go toolchain is too old: " + getGo + " (%s)"},
+		{regexp.MustCompile(`^(go: |build cache).*\bGO(CACHE|MODCACHE|EXPERIMENT|TOOLCHAIN|ROOT|PATH|ENV|TMPDIR|AMD64|ARM64)\b`),
+			"a setting of the go command is of no use: unset it in the environment, or with `go env -u`, and run again (%s)"},
 		{regexp.MustCompile(`dial tcp|lookup \S+( on \S+)?: |i/o timeout|TLS handshake|connection (refused|reset)|proxyconnect|` +
 			`network is unreachable|: 40[0-9] |: 410 |: 429 |: 50[0-9] |https?://.*unexpected EOF|module lookup disabled|x509: `),
 			"modules cannot be downloaded: check the network, or set GOPROXY to a module proxy that this machine can reach, and run again (%s)"},
@@ -50,9 +51,6 @@ const (
 func (c Component) diagnose(ctx context.Context, f failure) error {
 	if stopped := context.Cause(ctx); stopped != nil {
 		return fmt.Errorf("building %s was interrupted; what was finished is kept, run again to go on: %w", c.Name, stopped)
-	}
-	if errors.Is(f.err, exec.ErrNotFound) {
-		return fmt.Errorf("building %s: no go command on PATH: %s: %w", c.Name, getGo, f.err)
 	}
 	if errors.Is(f.err, unix.ENOSPC) {
 		return fmt.Errorf("building %s: %w", c.Name, explain(f.err, f.cache))

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -46,6 +47,18 @@ k8s.io/kubernetes imports: Get "https://proxy.golang.org/k8s.io/api/@v/v0.37.2.z
 		"no memory": {
 			"k8s.io/api/core/v1: /usr/lib/go/pkg/tool/compile: signal: killed",
 			"the compiler was killed, most likely for lack of memory",
+		},
+		"no build cache": {
+			"build cache is disabled by GOCACHE=off, but required as of Go 1.12",
+			"a setting of the go command is of no use: unset it in the environment, or with `go env -u`, and run again (build cache is disabled by GOCACHE=off",
+		},
+		"unknown experiment": {
+			"go: unknown GOEXPERIMENT warp",
+			"a setting of the go command is of no use",
+		},
+		"lost root": {
+			"go: cannot find GOROOT directory: /nowhere",
+			"a setting of the go command is of no use",
 		},
 		"anything else": {
 			"# tiny.test/servers/cmd/alpha\nmain.go:3:1: syntax error: unexpected }",
@@ -96,8 +109,18 @@ func TestEnsureReportsARealOldToolchain(t *testing.T) {
 func TestEnsureReportsAMissingToolchain(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	cache := t.TempDir()
+	var said strings.Builder
+	_, err := ensure(t.Context(), Options{CacheDir: cache, Progress: &said}, twoTiny())
+	require.ErrorContains(t, err, "no go command on PATH that can be run: install a current Go from https://go.dev/dl, or point --bin-dir")
+	require.Empty(t, said.String(), "nothing is announced that cannot be done")
+	requireTidy(t, cache)
+}
+
+func TestEnsureRefusesAGoThatMakesNothing(t *testing.T) {
+	fakeGo(t, "exit 0")
+	cache := t.TempDir()
 	_, err := ensure(t.Context(), Options{CacheDir: cache}, twoTiny())
-	require.ErrorContains(t, err, "building alpha: no go command on PATH: install a current Go from https://go.dev/dl, or point --bin-dir")
+	require.ErrorContains(t, err, "building alpha: the go command on PATH says that it succeeded and made no program: install a current Go")
 	requireTidy(t, cache)
 }
 

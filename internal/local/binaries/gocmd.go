@@ -28,10 +28,12 @@ type goRun struct {
 	args          []string
 	dir, bin, tmp string // working folder; folder for go install; temporary files
 	log           string // file that keeps the whole output
+	mark          string // value of workVariable in every process of the build
 }
 
 // runGo runs the go command in a process group of its own and returns the end
-// of its output. When it returns, no process of the group is left.
+// of its output. When it returns, or this program is killed, no process of the
+// group is left.
 func runGo(ctx context.Context, r goRun) (output string, err error) {
 	path, err := exec.LookPath("go")
 	if err != nil {
@@ -42,34 +44,30 @@ func runGo(ctx context.Context, r goRun) (output string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, t.close()) }()
+	env := goEnv(os.Environ(), r)
+	g, err := newGroup(env)
+	if err != nil {
+		return "", err
+	}
+	defer g.end()
 	cmd := exec.CommandContext(ctx, path, r.args...)
-	cmd.Dir, cmd.Env = r.dir, goEnv(os.Environ(), r)
+	cmd.Dir, cmd.Env = r.dir, env
 	cmd.Stdout, cmd.Stderr = t, t
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: g.id()}
 	// An interrupt lets the go command remove its own temporary files.
-	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGINT) }
+	cmd.Cancel = func() error { return unix.Kill(-g.id(), unix.SIGINT) }
 	cmd.WaitDelay = interruptGrace
 	if err := cmd.Start(); err != nil {
 		return "", fmt.Errorf("starting %s: %w", path, err)
 	}
 	err = cmd.Wait()
-	endGroup(cmd.Process.Pid)
 	return string(t.tail), err
-}
-
-// endGroup kills what is left of a process group and waits until it is gone, so
-// that nothing writes any more into the folder that is about to be removed.
-func endGroup(group int) {
-	for deadline := time.Now().Add(interruptGrace); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		if errors.Is(unix.Kill(-group, unix.SIGKILL), unix.ESRCH) {
-			return
-		}
-	}
 }
 
 // goEnv is the user's environment without what would change the result: flags,
 // a workspace, another target platform. Where modules come from stays theirs.
-// Values are set, not dropped, because `go env -w` may hold others.
+// Values are set, not dropped, because `go env -w` may hold others, save those
+// for which no value means "as the go command is made".
 func goEnv(environ []string, r goRun) []string {
 	own := []string{
 		"GOFLAGS=-buildvcs=false",
@@ -81,11 +79,27 @@ func goEnv(environ []string, r goRun) []string {
 		"GOTMPDIR=" + r.tmp,
 		"TMPDIR=" + r.tmp,
 		"PWD=" + r.dir,
+		workVariable + "=" + r.mark,
 	}
 	return append(slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
-		name, _, _ := strings.Cut(entry, "=")
-		return slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })
+		name, value, _ := strings.Cut(entry, "=")
+		return unfit(name, value) || slices.ContainsFunc(own, func(o string) bool { return strings.HasPrefix(o, name+"=") })
 	}), own...)
+}
+
+// unfit are settings of the user's that would build with another Go, build
+// something else, or build nothing. That no toolchain may be downloaded is a
+// wish that is kept.
+func unfit(name, value string) bool {
+	switch name {
+	case "GOROOT", "GOEXPERIMENT":
+		return true
+	case "GOCACHE":
+		return !filepath.IsAbs(value)
+	case "GOTOOLCHAIN":
+		return value != "local" && value != "auto" && value != "path"
+	}
+	return false
 }
 
 // transcript keeps the whole output in a file and its end in memory.

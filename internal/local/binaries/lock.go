@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// lockFile is the lock's name in the cache.
+const lockFile = ".lock"
+
 // lockPoll is how often a waiting builder asks for the lock.
 const lockPoll = 200 * time.Millisecond
 
@@ -20,7 +23,7 @@ const lockPoll = 200 * time.Millisecond
 // that. It waits for another builder, saying so, until ctx ends. The kernel
 // drops the lock of a process that dies.
 func lock(ctx context.Context, cache string, p *progress) (unlock func() error, err error) {
-	file, err := os.OpenFile(filepath.Join(cache, ".lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(filepath.Join(cache, lockFile), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, explain(fmt.Errorf("locking the cache of server binaries: %w", err), cache)
 	}

@@ -3,7 +3,10 @@ package binaries
 import (
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -40,6 +43,24 @@ func TestEnsureRefusesReadyBinaries(t *testing.T) {
 			require.ErrorContains(t, err, "no file at "+filepath.Join(dir, "beta"), "every fault is told at once")
 		})
 	}
+}
+
+// A program that hangs, and leaves a child that keeps its output open, neither
+// hangs the check nor stays.
+func TestEnsureEndsAReadyBinaryThatHangs(t *testing.T) {
+	dir := t.TempDir()
+	script(t, dir, "alpha", "sleep 100 & echo $! > "+dir+"/child; wait")
+	script(t, dir, "beta", "sleep 100")
+	begun := time.Now()
+	_, err := ensure(t.Context(), Options{BinDir: dir}, twoTiny())
+	require.ErrorContains(t, err, "alpha does not answer --version: it was ended after 5s without an answer")
+	require.ErrorContains(t, err, "beta does not answer --version: it was ended after 5s")
+	require.Less(t, time.Since(begun), checkTimeout+3*time.Second, "all are asked side by side")
+	child, err := os.ReadFile(filepath.Join(dir, "child"))
+	require.NoError(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(child)))
+	require.NoError(t, err)
+	requireGone(t, pid)
 }
 
 func TestFind(t *testing.T) {
