@@ -126,7 +126,7 @@ func (ix *index) addCentrals() {
 			ref := clusterRef{u.Cell, u.Cluster}
 			c.up[ref] = worse(c.up, ref, u)
 		}
-		for _, u := range c.Central.Unhealthy {
+		for _, u := range c.Unhealthy {
 			ref := NodeRef{u.Cell, u.Cluster, u.Node}
 			if u.At.After(c.unhealthy[ref].At) {
 				c.unhealthy[ref] = u

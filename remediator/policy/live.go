@@ -66,9 +66,7 @@ func (l Lease) beats(now time.Time) bool {
 }
 
 // confirms says why the live node does not confirm that it is unhealthy and
-// may be repaired; an empty reason means that it does. A Lease in time
-// contradicts Ready=Unknown, which means that the kubelet is silent; it does not
-// contradict Ready=False, which the kubelet says of itself.
+// may be repaired; an empty reason means that it does.
 func (l liveFact) confirms(s settings, now time.Time) (Reason, string) {
 	if l.cluster != nil && l.cluster.Err == "" && skewed(l.cluster.ClockSkew) {
 		return ReasonEvidenceStale, l.cluster.clocks()
@@ -76,6 +74,16 @@ func (l liveFact) confirms(s settings, now time.Time) (Reason, string) {
 	if why := l.unreadable(s.evidenceAge, now); why != "" {
 		return ReasonLiveUnknown, why
 	}
+	if reason, message := l.unhealthy(now); reason != "" {
+		return reason, message
+	}
+	return l.repairable(s, now)
+}
+
+// unhealthy says why the live node is not known to be unhealthy. A Lease in time
+// contradicts Ready=Unknown, which means that the kubelet is silent; it does not
+// contradict Ready=False, which the kubelet says of itself.
+func (l liveFact) unhealthy(now time.Time) (Reason, string) {
 	switch {
 	case l.node.Absent:
 		return ReasonLiveStateContradicts, "the cluster has no such Node"
@@ -89,6 +97,13 @@ func (l liveFact) confirms(s settings, now time.Time) (Reason, string) {
 		return ReasonLiveUnknown, "the Node has no Lease"
 	case l.node.Ready == "Unknown" && l.lease.beats(now):
 		return ReasonLiveStateContradicts, fmt.Sprintf("the live Node is Unknown, but its Lease was renewed %s ago", now.Sub(l.lease.Renewed).Round(time.Second))
+	}
+	return "", ""
+}
+
+// repairable says why a node that is unhealthy is left alone all the same.
+func (l liveFact) repairable(s settings, now time.Time) (Reason, string) {
+	switch {
 	case l.node.Unschedulable:
 		return ReasonCordoned, "the Node is cordoned: somebody works on it"
 	case l.node.BootID == "":

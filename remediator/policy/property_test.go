@@ -3,6 +3,7 @@ package policy_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -44,10 +45,25 @@ func anyWorld(t *rapid.T) *world {
 }
 
 func spoilAny(t *rapid.T, w *world) {
-	c := &w.Centrals[rapid.IntRange(0, 1).Draw(t, "central")]
-	cell := rapid.IntRange(0, len(w.Cells)-1).Draw(t, "cell")
-	cluster := rapid.IntRange(0, len(w.Clusters)-1).Draw(t, "cluster")
-	switch rapid.IntRange(0, 10).Draw(t, "spoil") {
+	if rapid.Bool().Draw(t, "spoil a central") {
+		spoilCentral(t, &w.Centrals[rapid.IntRange(0, 1).Draw(t, "central")])
+		return
+	}
+	cluster := &w.Clusters[rapid.IntRange(0, len(w.Clusters)-1).Draw(t, "cluster")]
+	switch rapid.IntRange(0, 2).Draw(t, "spoil") {
+	case 0:
+		w.Cells[rapid.IntRange(0, len(w.Cells)-1).Draw(t, "cell")].Err = "away"
+	case 1:
+		cluster.Err = "away"
+	case 2:
+		for i := range cluster.Leases {
+			cluster.Leases[i].Renewed = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "lease")) * time.Second)
+		}
+	}
+}
+
+func spoilCentral(t *rapid.T, c *policy.Central) {
+	switch rapid.IntRange(0, 7).Draw(t, "spoil") {
 	case 0:
 		*c = policy.Central{Name: c.Name, Err: "away"}
 	case 1:
@@ -61,22 +77,13 @@ func spoilAny(t *rapid.T, w *world) {
 			c.Unhealthy[i].At = c.Unhealthy[i].At.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "age")) * time.Second)
 		}
 	case 5:
-		w.Cells[cell].Err = "away"
-	case 6:
-		w.Clusters[cluster].Err = "away"
-	case 8:
 		if len(c.ClustersUp) > 0 {
-			i := rapid.IntRange(0, len(c.ClustersUp)-1).Draw(t, "up")
-			c.ClustersUp[i].Up = false
+			c.ClustersUp[rapid.IntRange(0, len(c.ClustersUp)-1).Draw(t, "up")].Up = false
 		}
-	case 9:
+	case 6:
 		c.ClustersUp = dropOne(t, c.ClustersUp)
-	case 10:
-		c.ClockSkew = time.Duration(rapid.IntRange(-20, 20).Draw(t, "skew")) * time.Second
 	case 7:
-		for i := range w.Clusters[cluster].Leases {
-			w.Clusters[cluster].Leases[i].Renewed = now.Add(-time.Duration(rapid.IntRange(0, 300).Draw(t, "lease")) * time.Second)
-		}
+		c.ClockSkew = time.Duration(rapid.IntRange(-20, 20).Draw(t, "skew")) * time.Second
 	}
 }
 
@@ -117,14 +124,12 @@ func TestNeverWithoutFreshAgreeingEvidence(t *testing.T) {
 		w := anyWorld(t)
 		for _, d := range acts(w.decide()) {
 			for _, c := range w.Centrals {
-				listed := false
-				for _, s := range c.Unhealthy {
-					listed = listed || s.Node == d.Machine.Node && now.Sub(s.At) <= time.Minute
-				}
-				beating := false
-				for _, h := range c.Heartbeats {
-					beating = beating || h.Cell == d.Cell && now.Sub(h.At) <= time.Minute
-				}
+				listed := slices.ContainsFunc(c.Unhealthy, func(s policy.NodeSample) bool {
+					return s.Node == d.Machine.Node && now.Sub(s.At) <= time.Minute
+				})
+				beating := slices.ContainsFunc(c.Heartbeats, func(h policy.CellSample) bool {
+					return h.Cell == d.Cell && now.Sub(h.At) <= time.Minute
+				})
 				if c.Err != "" || len(c.Warnings) > 0 || !listed || !beating {
 					t.Fatalf("acted on %s against %s: %+v", d.Machine.Name, c.Name, c)
 				}
@@ -170,24 +175,18 @@ func (w *world) machines(cell string) []policy.Machine {
 // knownWell asks every source about the machine's cluster, and then for any sign
 // against the machine.
 func (w *world) knownWell(cell string, m policy.Machine) bool {
-	for _, c := range w.Centrals {
-		up := false
-		for _, s := range c.ClustersUp {
-			up = up || s.Cell == cell && s.Cluster == m.Cluster && s.Up && now.Sub(s.At) <= time.Minute
-		}
-		if c.Err != "" || len(c.Warnings) > 0 || !up || c.ClockSkew.Abs() > 5*time.Second {
-			return false
-		}
-	}
-	for _, c := range w.Clusters {
-		if c.Cell == cell && c.Cluster == m.Cluster && c.Err != "" {
-			return false
-		}
-	}
-	if m.Request != nil || m.Response != nil || now.Sub(w.lease(m.Node).Renewed) >= 40*time.Second || w.node(m.Node).Ready != "True" {
-		return false
-	}
-	return true
+	unreadable := func(c policy.LiveCluster) bool { return c.Cell == cell && c.Cluster == m.Cluster && c.Err != "" }
+	blind := func(c policy.Central) bool { return !sees(c, cell, m.Cluster) }
+	return !slices.ContainsFunc(w.Clusters, unreadable) && !slices.ContainsFunc(w.Centrals, blind) &&
+		m.Request == nil && m.Response == nil &&
+		now.Sub(w.lease(m.Node).Renewed) < 40*time.Second && w.node(m.Node).Ready == "True"
+}
+
+func sees(c policy.Central, cell, cluster string) bool {
+	return c.Err == "" && len(c.Warnings) == 0 && c.ClockSkew.Abs() <= 5*time.Second &&
+		slices.ContainsFunc(c.ClustersUp, func(s policy.ClusterSample) bool {
+			return s.Cell == cell && s.Cluster == cluster && s.Up && now.Sub(s.At) <= time.Minute
+		})
 }
 
 // Evidence taken away never makes a machine be acted on that was not before,
