@@ -78,6 +78,11 @@ func runDemo(ctx context.Context, o demo.RunOptions, once, asJSON bool, out io.W
 	if asJSON {
 		return errors.Join(err, r.WriteJSON(out))
 	}
+	return writeFigures(ctx, o, r, err)
+}
+
+// writeFigures sums a loop up in text, and returns how the demo ended.
+func writeFigures(ctx context.Context, o demo.RunOptions, r *demo.Result, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return err // figures of a loop that somebody interrupted say nothing
 	}
