@@ -32,14 +32,17 @@ func newMessage(title, text string) message {
 	return message{MsgType: "markdown", Markdown: messageTexts{Title: title, Text: text}}
 }
 
-// render turns notifications, oldest first, into messages whose JSON is at most
-// limit bytes. It cuts between alerts; only an alert that is too long by itself
-// is shortened. Every alert is in exactly one message, in the given order.
-func render(batch []notification, limit int) []message {
+// render turns notifications, oldest first, into at most maxMessages messages
+// whose JSON is at most limit bytes. It cuts between alerts; only an alert that
+// is too long by itself is shortened. Every alert is in exactly one message, in
+// the given order; where that is too much, see bounded.
+func render(batch []notification, limit int) (messages []message, leftOut int) {
 	title := titleOf(batch)
 	room := limit - jsonLen(newMessage(title+" (999/999)", ""))
 	texts := pack(blocksOf(batch), room)
-	messages := make([]message, 0, len(texts))
+	if len(texts) > maxMessages {
+		texts, leftOut = bounded(batch, room)
+	}
 	for i, text := range texts {
 		numbered := title
 		if len(texts) > 1 {
@@ -47,7 +50,7 @@ func render(batch []notification, limit int) []message {
 		}
 		messages = append(messages, newMessage(numbered, text))
 	}
-	return messages
+	return messages, leftOut
 }
 
 // separator keeps blocks apart in a message.

@@ -21,7 +21,8 @@ func TestRenderForAPersonAtThree(t *testing.T) {
 	n := notificationOf("g", statusFiring, firing, resolved)
 	n.Truncated = 2
 
-	got := render([]notification{n}, bodyLimit)
+	got, leftOut := render([]notification{n}, bodyLimit)
+	require.Zero(t, leftOut)
 	want := []message{newMessage("[FIRING 1, RESOLVED 1] PharosNodeNotReady", strings.Join([]string{
 		"### FIRING · critical · PharosNodeNotReady",
 		"**where** cell asia-1 · cluster shop · rack rack-1 · node shop-node-03 · job kubelet",
@@ -43,13 +44,14 @@ func TestRenderForAPersonAtThree(t *testing.T) {
 
 func TestDigestTellsOfEveryAlertInOrder(t *testing.T) {
 	var batch []notification
-	for i := range 300 {
+	for i := range digestMax {
 		node := fmt.Sprintf("node-%03d", i)
 		batch = append(batch, notificationOf("g"+node, statusFiring, alertOf(fmt.Sprintf("A%d", i%2), node, statusFiring)))
 	}
-	messages := render(batch, bodyLimit)
+	messages, leftOut := render(batch, bodyLimit)
+	require.Zero(t, leftOut)
 	require.Greater(t, len(messages), 1)
-	require.Equal(t, fmt.Sprintf("[FIRING 300] 2 alerts (1/%d)", len(messages)), messages[0].Markdown.Title)
+	require.Equal(t, fmt.Sprintf("[FIRING 100] 2 alerts (1/%d)", len(messages)), messages[0].Markdown.Title)
 
 	all := ""
 	for _, m := range messages {
@@ -57,12 +59,12 @@ func TestDigestTellsOfEveryAlertInOrder(t *testing.T) {
 		all += m.Markdown.Text
 	}
 	last := -1
-	for i := range 300 {
+	for i := range digestMax {
 		at := strings.Index(all, fmt.Sprintf("node node-%03d\n", i))
 		require.Greater(t, at, last, "node %d is told, after the one before", i)
 		last = at
 	}
-	require.Equal(t, 300, strings.Count(all, "### FIRING"))
+	require.Equal(t, digestMax, strings.Count(all, "### FIRING"))
 }
 
 func TestRenderKeepsInsideTheLimit(t *testing.T) {
@@ -76,7 +78,11 @@ func TestRenderKeepsInsideTheLimit(t *testing.T) {
 		}
 		limit := rapid.IntRange(minLimit, bodyLimit).Draw(t, "limit")
 		headings := 0
-		for _, m := range render([]notification{notificationOf("g", statusFiring, alerts...)}, limit) {
+		messages, leftOut := render([]notification{notificationOf("g", statusFiring, alerts...)}, limit)
+		if len(messages) > maxMessages {
+			t.Fatalf("%d messages at once", len(messages))
+		}
+		for _, m := range messages {
 			if n := jsonLen(m); n > limit {
 				t.Fatalf("a message has %d bytes, more than %d", n, limit)
 			}
@@ -85,8 +91,8 @@ func TestRenderKeepsInsideTheLimit(t *testing.T) {
 			}
 			headings += strings.Count(m.Markdown.Text, "### FIRING")
 		}
-		if headings != len(alerts) {
-			t.Fatalf("%d alerts are told of %d", headings, len(alerts))
+		if headings+leftOut != len(alerts) {
+			t.Fatalf("%d alerts are told and %d counted of %d", headings, leftOut, len(alerts))
 		}
 	})
 }
@@ -95,7 +101,7 @@ func TestForeignTextIsHarmless(t *testing.T) {
 	a := alertOf("x](http://evil)", "n1\n# big", statusFiring)
 	a.Annotations["summary"] = "`code` **bold** <b>\u2028\x00\xff"
 	a.Annotations["runbook_url"] = "javascript:alert(1)"
-	text := render([]notification{notificationOf("g", statusFiring, a)}, bodyLimit)[0].Markdown.Text
+	text, _ := told(t, []notification{notificationOf("g", statusFiring, a)}, bodyLimit)
 	require.Contains(t, text, `x\](http://evil)`)
 	require.Contains(t, text, `node n1 \# big`)
 	require.Contains(t, text, "\\`code\\` \\*\\*bold\\*\\* \\<b\\>   ")

@@ -22,12 +22,14 @@ type metrics struct {
 	received *prometheus.CounterVec // robot, result
 	attempts *prometheus.CounterVec // robot, verdict
 	digests  *prometheus.CounterVec // robot
+	leftOut  *prometheus.CounterVec // robot
 }
 
 // robotMetrics are those of one robot's worker.
 type robotMetrics struct {
 	attempts map[verdict]prometheus.Counter
 	digests  prometheus.Counter
+	leftOut  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -44,8 +46,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "pharos_notify_digests_total",
 			Help: "Times that waiting notifications were merged into one digest.",
 		}, []string{"robot"}),
+		leftOut: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pharos_notify_alerts_left_out_total",
+			Help: "Alerts of which a message gave only the number, because they were too many.",
+		}, []string{"robot"}),
 	}
-	reg.MustRegister(m.received, m.attempts, m.digests)
+	reg.MustRegister(m.received, m.attempts, m.digests, m.leftOut)
 	m.initialise(unknownRobot)
 	return m
 }
@@ -58,7 +64,10 @@ func (m *metrics) initialise(robot string) {
 
 func (m *metrics) forRobot(robot string) *robotMetrics {
 	m.initialise(robot)
-	r := &robotMetrics{attempts: map[verdict]prometheus.Counter{}, digests: m.digests.WithLabelValues(robot)}
+	r := &robotMetrics{
+		attempts: map[verdict]prometheus.Counter{},
+		digests:  m.digests.WithLabelValues(robot), leftOut: m.leftOut.WithLabelValues(robot),
+	}
 	for _, v := range verdicts {
 		r.attempts[v] = m.attempts.WithLabelValues(robot, string(v))
 	}

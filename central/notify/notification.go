@@ -22,6 +22,8 @@ type notification struct {
 	Status     string          `json:"status"`
 	Truncated  uint64          `json:"truncated,omitempty"`
 	Alerts     template.Alerts `json:"alerts"`
+	// ExternalURL is where a person finds Alertmanager, as it says itself.
+	ExternalURL string `json:"externalURL,omitempty"`
 }
 
 // Statuses of a notification and of an alert.
@@ -42,7 +44,7 @@ func parseWebhook(body []byte, now time.Time) (notification, error) {
 	}
 	n := notification{
 		ReceivedAt: now, GroupKey: m.GroupKey, Status: m.Status,
-		Truncated: m.TruncatedAlerts, Alerts: m.Alerts,
+		Truncated: m.TruncatedAlerts, Alerts: m.Alerts, ExternalURL: m.ExternalURL,
 	}
 	return n, n.validate()
 }
@@ -71,7 +73,7 @@ func validStatus(s string) bool { return s == statusFiring || s == statusResolve
 // one Alertmanager, or from one that asks again because our answer was lost.
 // The status of each alert counts, because a group in which one of two alerts
 // resolved is still firing, and the resolve must be told. Start times count,
-// because an alert that comes back is news.
+// because an alert that comes back is news. Each peer has an address of its own.
 func (n notification) identity() string {
 	parts := make([]string, 0, len(n.Alerts))
 	for _, a := range n.Alerts {

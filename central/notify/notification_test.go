@@ -31,7 +31,7 @@ func webhookBody(t testing.TB, n notification) []byte {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
 		"version": "4", "groupKey": n.GroupKey, "status": n.Status, "truncatedAlerts": n.Truncated,
-		"receiver": "dingtalk", "alerts": n.Alerts,
+		"receiver": "dingtalk", "alerts": n.Alerts, "externalURL": n.ExternalURL,
 	})
 	require.NoError(t, err)
 	return body
@@ -39,7 +39,7 @@ func webhookBody(t testing.TB, n notification) []byte {
 
 func TestParseWebhook(t *testing.T) {
 	want := notificationOf("{}:{cluster=\"shop\"}", statusFiring, alertOf("Down", "n1", statusFiring))
-	want.Truncated = 3
+	want.Truncated, want.ExternalURL = 3, alertmanagerURL
 	got, err := parseWebhook(webhookBody(t, want), want.ReceivedAt)
 	require.NoError(t, err)
 	require.Equal(t, want, got)
@@ -68,8 +68,8 @@ func TestIdentity(t *testing.T) {
 	base := notificationOf("g", statusFiring, a, b)
 
 	same := notificationOf("g", statusFiring, b, a)
-	same.ReceivedAt = base.ReceivedAt.Add(time.Minute)
-	require.Equal(t, base.identity(), same.identity(), "the order of alerts and the time of receipt say nothing")
+	same.ReceivedAt, same.ExternalURL = base.ReceivedAt.Add(time.Minute), "http://a-peer.example"
+	require.Equal(t, base.identity(), same.identity(), "the order of alerts, the time of receipt and the sender say nothing")
 
 	resolved := a
 	resolved.Status = statusResolved
@@ -102,7 +102,8 @@ func FuzzWebhook(f *testing.F) {
 		var back notification
 		require.NoError(t, json.Unmarshal(data, &back))
 		require.Equal(t, n.identity(), back.identity())
-		for _, m := range render([]notification{n}, minLimit) {
+		messages, _ := render([]notification{n}, minLimit)
+		for _, m := range messages {
 			require.NotEmpty(t, m.Markdown.Title)
 			require.NotEmpty(t, m.Markdown.Text)
 			require.LessOrEqual(t, jsonLen(m), minLimit)

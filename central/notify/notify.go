@@ -3,7 +3,8 @@
 //
 // It answers 2xx only once a notification is on disk, tells the same thing
 // once however many Alertmanager peers say it, keeps inside each robot's rate,
-// and merges rather than loses. A notification may be sent twice after a crash
+// and merges rather than loses: of a flood the most severe alerts are told, with
+// the number of the rest and where to see them. A notification may be sent twice after a crash
 // between sending and writing that down; it is never sent zero times. Run one
 // relay per spool: two would exceed the robots' rate between them.
 package notify

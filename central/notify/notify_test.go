@@ -325,13 +325,13 @@ func TestWhatIsTooLargeIsCutSmaller(t *testing.T) {
 		_, _ = w.Write([]byte(`{"errcode":0}`))
 	})
 	n := notificationOf("g", statusFiring)
-	for i := range 80 {
+	for i := range 60 {
 		n.Alerts = append(n.Alerts, alertOf("Down", fmt.Sprintf("node-%02d", i), statusFiring))
 	}
 	r := startRelay(t, optionsFor(t, base), nil)
 	require.Equal(t, http.StatusAccepted, r.tell(n))
 	eventually(t, "sent", func() bool { return r.pending() == 0 })
-	require.Equal(t, 80, strings.Count(bodies.String(), "### FIRING"))
+	require.Equal(t, 60, strings.Count(bodies.String(), "### FIRING"))
 	require.Zero(t, filesIn(t, r.workers["ops"].spool, deadDir))
 }
 

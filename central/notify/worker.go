@@ -18,8 +18,9 @@ const (
 
 	// digestAbove is how many notifications may wait before they are merged.
 	digestAbove = 3
-	// digestMax bounds one digest, so that a crash in its midst repeats little.
-	digestMax = 200
+	// digestMax bounds one digest to about what maxMessages hold, so that in
+	// ordinary times nothing is left out, and a crash in its midst repeats little.
+	digestMax = 100
 
 	// minLimit is the smallest body that is tried when the provider finds
 	// larger ones too large.
@@ -110,16 +111,25 @@ func (w *worker) deliver(ctx context.Context, batch []entry) {
 func (w *worker) sendAll(ctx context.Context, batch []entry) (done bool, refusal error) {
 	queue := notificationsOf(batch)
 	for limit := bodyLimit; ; limit /= 2 {
-		v, err := w.sendParts(ctx, render(queue, limit))
+		messages, leftOut := render(queue, limit)
+		v, err := w.sendParts(ctx, messages)
 		switch {
 		case ctx.Err() != nil && v != verdictSent:
 			return false, nil
 		case v == verdictSent:
+			w.countLeftOut(leftOut)
 			return true, nil
 		case v == verdictTooBig && limit/2 >= minLimit:
 			continue
 		}
 		return true, err
+	}
+}
+
+func (w *worker) countLeftOut(alerts int) {
+	if alerts > 0 {
+		w.metrics.leftOut.Add(float64(alerts))
+		w.log.Warn("too many alerts for the robot; the last message says how many are left out", slog.Int("alerts", alerts))
 	}
 }
 
