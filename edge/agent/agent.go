@@ -124,6 +124,11 @@ func (a *Agent) handler() http.Handler {
 	mux.Handle("GET /state/metrics", compressed(http.HandlerFunc(a.serveState)))
 	mux.HandleFunc("GET /sd/business", a.serveDiscovery)
 	mux.HandleFunc("GET /proxy/{namespace}/{cluster}/apiserver/metrics", a.serveProxy)
+	// GET would take HEAD along, and scrape for nobody.
+	mux.HandleFunc("HEAD /proxy/{namespace}/{cluster}/apiserver/metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Allow", http.MethodGet)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	})
 	return mux
 }
 

@@ -53,12 +53,13 @@ type member struct {
 	done   chan struct{}
 	// secretInterval is the Agent's.
 	secretInterval time.Duration
-	errors         atomic.Int64 // failures of the watch and of probes
+	errors         atomic.Int64 // failures to connect, of the watch and of probes
 
 	mu       sync.Mutex
 	conn     *connection // the newest, kept for the proxy while it is tried again
 	known    bool        // whether conn watches and has had a good probe
 	lastGood time.Time   // when a probe was last good; at first, when the member began
+	trouble  trouble     // what the last attempt failed of, if none has been good since
 }
 
 func (a *Agent) startMember(ctx context.Context, key memberKey) *member {
@@ -109,11 +110,13 @@ func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 		m.use(nil) // whoever took it away meant it
 	}
 	if err != nil {
+		m.fail(troubleOfReading(err))
 		return err
 	}
 	conn, err := connect(kubeconfig, m.onWatchError)
 	m.use(conn)
 	if err != nil {
+		m.fail(kubeconfigBroken)
 		return err
 	}
 	defer m.doubt()
@@ -142,7 +145,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 			good, began = true, m.now()
 			m.good(began)
 			onGood()
-		} else if m.errors.Add(1); errors.Is(err, errHangs) || m.now().Sub(began) > nodesFor {
+		} else if m.fail(troubleOfProbe(err)); errors.Is(err, errHangs) || m.now().Sub(began) > nodesFor {
 			return err
 		}
 		if secretDue(m.now().Sub(lastSecret), interval, err != nil) {
@@ -217,7 +220,7 @@ func (m *member) use(c *connection) {
 func (m *member) good(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.known, m.lastGood = true, at
+	m.known, m.lastGood, m.trouble = true, at, ""
 }
 
 // doubt marks that nothing watches any more.
