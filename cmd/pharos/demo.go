@@ -25,8 +25,10 @@ func newDemoCommand() *cobra.Command {
 		Short: "Start the fleet on this machine, break a node, and show the loop closing",
 		Long: `Start the fleet on this machine, break one worker node, and print each step of
 the loop with the seconds since the fault. Then the fleet stays up to explore,
-until Ctrl-C. With --once it ends at once: status 0 when the loop closed,
-otherwise not, and the step that did not come is named.`,
+until Ctrl-C, also when the loop did not close. With --once it ends at once:
+status 0 when the loop closed; otherwise not, the step that did not come is
+named, and the logs are kept. With -o json the timeline is printed when the loop
+has closed or its time is over, and all other text goes to standard error.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Timeout <= 0 {
@@ -60,43 +62,41 @@ otherwise not, and the step that did not come is named.`,
 // runDemo leaves no fleet behind, whichever way it ends.
 func runDemo(ctx context.Context, o demo.RunOptions, once, asJSON bool, out io.Writer) error {
 	r, err := demo.Run(ctx, o)
-	if r == nil || r.Timeline == nil {
+	if r == nil {
 		return err
 	}
-	if err != nil && !errors.Is(err, demo.ErrNotClosed) {
-		return err
+	if !once && ctx.Err() == nil {
+		if asJSON {
+			err = errors.Join(err, r.WriteJSON(out))
+		}
+		explore(ctx, o, r, err)
+		return errors.Join(err, demo.End(ctx, o.Fleet, r, false))
 	}
-	if !once && err == nil {
-		explore(ctx, o, r)
-	}
-	// Somebody will want to know why the loop did not close.
+	// A script that failed will be asked why.
 	keep := err != nil && ctx.Err() == nil
 	if keep {
-		err = fmt.Errorf("%w; logs are kept in %s", err, o.Fleet.Layout.LogDir())
+		err = fmt.Errorf("%w; logs are kept in %s, and `%s` removes them", err, o.Fleet.Layout.Dir, o.Fleet.DownCommand())
 	}
 	err = errors.Join(err, demo.End(ctx, o.Fleet, r, keep))
 	if asJSON {
 		return errors.Join(err, r.WriteJSON(out))
 	}
-	return writeFigures(ctx, o, r, err)
-}
-
-// writeFigures sums a loop up in text, and returns how the demo ended.
-func writeFigures(ctx context.Context, o demo.RunOptions, r *demo.Result, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return err // figures of a loop that somebody interrupted say nothing
+	if ctx.Err() == nil { // figures of a loop that somebody interrupted say nothing
+		r.WriteFigures(o.Text)
 	}
-	r.WriteFigures(o.Text)
 	return err
 }
 
 // explore tells where everything is and waits for Ctrl-C.
-func explore(ctx context.Context, o demo.RunOptions, r *demo.Result) {
+func explore(ctx context.Context, o demo.RunOptions, r *demo.Result, err error) {
 	r.WriteFigures(o.Text)
 	_, _ = fmt.Fprintln(o.Text)
 	// Nothing is lost when the terminal is gone: the next line waits all the same.
 	_ = printAddresses(o.Text, r.Report)
-	_, _ = fmt.Fprintln(o.Text, "\nThe fleet stays up until Ctrl-C. Break more: pharos fault list")
+	if err != nil {
+		_, _ = fmt.Fprintf(o.Text, "\n%v\n", err)
+	}
+	_, _ = fmt.Fprintf(o.Text, "\nThe fleet stays up until Ctrl-C. In another terminal, break more: pharos fault list --instance %d\n", o.Fleet.Layout.Instance)
 	<-ctx.Done()
 	_, _ = fmt.Fprintln(o.Text, "\nending the fleet")
 }

@@ -47,7 +47,10 @@ func TestDemoNamesTheStepThatDidNotCome(t *testing.T) {
 	// Kubernetes gives a node up only after 40 s.
 	_, err := p.pharos("demo", "--once", "--timeout", "5s")
 	require.ErrorContains(t, err, `the loop did not close: step "node lost" did not come within 5s`)
-	require.ErrorContains(t, err, "logs are kept in "+p.fleet().Layout.LogDir())
+	require.ErrorContains(t, err, "logs are kept in "+p.stateDir())
+	require.DirExists(t, p.fleet().Layout.LogDir())
+	_, err = p.pharos("demo", "--once")
+	require.ErrorContains(t, err, "the state of an earlier fleet is kept in "+p.stateDir())
 	p.must("down")
 	p.requireNothingLeft()
 }

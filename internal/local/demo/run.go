@@ -49,26 +49,45 @@ type Figures struct {
 	DownSeconds float64 `json:"downSeconds"`
 }
 
-// Run starts the fleet, breaks a node and watches the loop close. The fleet
-// runs on when it returns without an error or with ErrNotClosed; after any
-// other error it is down.
+// Run starts the fleet, breaks a node and watches the loop close. When it
+// returns a result, the fleet runs, whatever the error: somebody will want to
+// know why the loop did not close. Without a result nothing runs.
 func Run(ctx context.Context, o RunOptions) (*Result, error) {
 	cluster, err := layout.ClusterOfNode(o.Node)
 	if err != nil {
 		return nil, err
 	}
-	target := Target{Cell: cluster.Cell, Cluster: cluster.Name, Node: o.Node}
 	if o.Text == nil {
 		o.Text = io.Discard
+	}
+	if err := refuseKept(ctx, o.Fleet); err != nil {
+		return nil, err
 	}
 	if err := o.Fleet.Up(ctx, o.Up); err != nil {
 		return nil, err
 	}
-	r, err := turn(ctx, o, target)
-	if err != nil && !errors.Is(err, ErrNotClosed) {
-		return r, errors.Join(err, End(ctx, o.Fleet, r, false))
+	r := &Result{Timeline: &Timeline{}}
+	target := Target{Cell: cluster.Cell, Cluster: cluster.Name, Node: o.Node}
+	err = turn(ctx, o, target, r)
+	var statusErr error
+	if r.Report, statusErr = o.Fleet.Status(context.WithoutCancel(ctx)); statusErr == nil {
+		r.Figures.ResidentBytes = r.Report.ResidentBytes
 	}
-	return r, err
+	return r, errors.Join(err, statusErr)
+}
+
+// refuseKept keeps a demonstration from going on where an earlier fleet was,
+// with its faults still in it.
+func refuseKept(ctx context.Context, f *local.Fleet) error {
+	report, err := f.Status(ctx)
+	if err != nil {
+		return err
+	}
+	if report.State == local.StateKept || report.State == local.StateKilled {
+		return fmt.Errorf("the state of an earlier fleet is kept in %s: remove it with `%s` for a demonstration from the start, or go on with it by `%s`",
+			f.Layout.Dir, f.DownCommand(), f.UpCommand())
+	}
+	return nil
 }
 
 // End stops the fleet, also when ctx is over, and notes how long it took. With
@@ -83,36 +102,35 @@ func End(ctx context.Context, f *local.Fleet, r *Result, keep bool) error {
 	return err
 }
 
-// turn goes around the loop once.
-func turn(ctx context.Context, o RunOptions, target Target) (*Result, error) {
-	r := &Result{Timeline: &Timeline{}}
+// turn goes around the loop once and notes it in r.
+func turn(ctx context.Context, o RunOptions, target Target, r *Result) error {
 	started, err := o.Fleet.Status(ctx)
 	if err != nil {
-		return r, err
+		return err
 	}
 	r.Figures.ReadySeconds = time.Since(started.Since).Seconds()
 	configs, err := o.Fleet.Configs()
 	if err != nil {
-		return r, err
+		return err
 	}
 	world, err := NewFleet(FleetOptions{
 		Clusters: configs, Hub: layout.Hub().Name,
 		MachineNamespace: bootstrap.Namespace, MessagesURL: o.Fleet.MessagesURL(),
 	})
 	if err != nil {
-		return r, err
+		return err
 	}
 	if err := settle(ctx, world, target); err != nil {
-		return r, err
+		return err
 	}
 	injector, err := fault.New(configs)
 	if err != nil {
-		return r, err
+		return err
 	}
 	target.Since = time.Now()
 	injected, err := injector.Inject(ctx, fault.Fault{Kind: fault.NodeStop, Node: target.Node})
 	if err != nil {
-		return r, err
+		return err
 	}
 	say(o.Text, Step{Name: "fault injected", Seconds: new(float64), Detail: injected.String()})
 	r.Timeline, err = Watch(ctx, Options{
@@ -120,11 +138,7 @@ func turn(ctx context.Context, o RunOptions, target Target) (*Result, error) {
 		Seen: func(s Step) { say(o.Text, s) },
 	})
 	r.Figures.RepairSeconds, _ = r.Seconds("verified")
-	var statusErr error
-	if r.Report, statusErr = o.Fleet.Status(context.WithoutCancel(ctx)); statusErr == nil {
-		r.Figures.ResidentBytes = r.Report.ResidentBytes
-	}
-	return r, errors.Join(err, statusErr)
+	return err
 }
 
 // settle waits until both centrals hear of every cell and the target is well,
@@ -139,7 +153,7 @@ func settle(ctx context.Context, world *Fleet, t Target) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for a whole view before breaking anything: %s: %w", why, ctx.Err())
+			return fmt.Errorf("waiting for a whole view before breaking anything: %s: %w", why, ErrNotClosed)
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -178,8 +192,10 @@ func (r *Result) WriteJSON(w io.Writer) error {
 // WriteFigures writes the figures for a person.
 func (r *Result) WriteFigures(w io.Writer) {
 	f := r.Figures
-	_, _ = fmt.Fprintf(w, "\nall tiers ready in %.0f s · fault to verified repair in %.0f s · %.1f GiB resident",
-		f.ReadySeconds, f.RepairSeconds, float64(f.ResidentBytes)/(1<<30))
+	_, _ = fmt.Fprintf(w, "\nall tiers ready in %.0f s · %.1f GiB resident", f.ReadySeconds, float64(f.ResidentBytes)/(1<<30))
+	if f.RepairSeconds > 0 {
+		_, _ = fmt.Fprintf(w, " · fault to verified repair in %.0f s", f.RepairSeconds)
+	}
 	if f.DownSeconds > 0 {
 		_, _ = fmt.Fprintf(w, " · down in %.1f s", f.DownSeconds)
 	}

@@ -136,5 +136,5 @@ func notClosed(ctx context.Context, o Options, line *Timeline) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: step %q did not come within %s of the fault%s", ErrNotClosed, name, o.Timeout, last)
 	}
-	return fmt.Errorf("%w: interrupted while waiting for step %q", ErrNotClosed, name)
+	return fmt.Errorf("interrupted while waiting for step %q: %w", name, ErrNotClosed)
 }

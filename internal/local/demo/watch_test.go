@@ -174,5 +174,6 @@ func TestWatchInterrupted(t *testing.T) {
 		time.AfterFunc(47*time.Second, cancel)
 		_, _, err := watch(ctx, loop())
 		require.ErrorContains(t, err, `interrupted while waiting for step "seen by cascade"`)
+		require.ErrorIs(t, err, demo.ErrNotClosed)
 	})
 }
