@@ -3,9 +3,11 @@
 package components
 
 import (
+	"encoding/csv"
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/pharos-fleet/pharos/internal/local/layout"
 	"github.com/pharos-fleet/pharos/internal/local/supervisor"
@@ -23,7 +25,7 @@ const (
 // How long each phase may take to end by itself, in milliseconds. Together they
 // stay below the ten seconds in which a fleet is to be gone.
 const (
-	gracePods       = 4500
+	gracePods       = 3800
 	graceController = 800
 	graceAPIServer  = 1500
 	graceStore      = 1000
@@ -131,7 +133,7 @@ func (b builder) kwok(c layout.Cluster) supervisor.Component {
 	address := b.Layout.KwokAddress(c)
 	k := b.base(layout.Kwok(c), "kwok", "128MiB", phasePods, graceController,
 		"--kubeconfig="+b.pki(c.Name, "kwok.yaml"),
-		"--config="+b.Layout.StagesFile(),
+		"--config="+asCSV(b.Layout.StagesFile()),
 		"--manage-nodes-with-label-selector="+layout.LabelKubelet+"="+layout.KubeletRunning,
 		"--node-lease-duration-seconds="+strconv.Itoa(leaseSeconds),
 		"--server-address="+address,
@@ -139,6 +141,17 @@ func (b builder) kwok(c layout.Cluster) supervisor.Component {
 	k.AfterFile = b.Layout.PreparedFile(c)
 	k.Ready = supervisor.Probe{URL: "http://" + address + "/healthz"}
 	return k
+}
+
+// asCSV makes one value of a flag that takes several, parted by commas: a path
+// may hold commas and quotes itself.
+func asCSV(value string) string {
+	var line strings.Builder
+	w := csv.NewWriter(&line)
+	// A strings.Builder takes whatever is written.
+	_ = w.Write([]string{value})
+	w.Flush()
+	return strings.TrimSuffix(line.String(), "\n")
 }
 
 func (b builder) kubelet(c layout.Cluster) supervisor.Component {

@@ -2,6 +2,7 @@ package components_test
 
 import (
 	"crypto/x509"
+	"encoding/csv"
 	"encoding/pem"
 	"net/netip"
 	"os"
@@ -50,6 +51,27 @@ func TestPlanIsWhole(t *testing.T) {
 	require.Len(t, names, 1+5*3+2+3+2)
 	for _, at := range l.Listeners() {
 		require.Contains(t, names, at.Component)
+	}
+}
+
+// kwok reads the value of --config as a line of CSV.
+func TestPathsWithCommasAndQuotes(t *testing.T) {
+	for _, dir := range []string{"/plain", "/with space", "/a,b", `/a"b`, `/"a",b/c`} {
+		l, plan := newPlan(t, dir)
+		seen := 0
+		for _, c := range plan.Components {
+			for _, arg := range c.Args {
+				value, is := strings.CutPrefix(arg, "--config=")
+				if !is {
+					continue
+				}
+				seen++
+				fields, err := csv.NewReader(strings.NewReader(value)).Read()
+				require.NoError(t, err, dir)
+				require.Equal(t, []string{l.StagesFile()}, fields)
+			}
+		}
+		require.Equal(t, 2, seen)
 	}
 }
 
