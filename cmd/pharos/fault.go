@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -49,14 +50,11 @@ func newFaultListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			now, err := injector.List(cmd.Context())
-			if err != nil {
-				return err
-			}
+			now, unknown := injector.List(cmd.Context())
 			if output.json() {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"kinds": fault.Kinds(), "injected": now})
+				return errors.Join(writeJSON(cmd.OutOrStdout(), map[string]any{"kinds": fault.Kinds(), "injected": now}), unknown)
 			}
-			return printFaults(cmd.OutOrStdout(), now)
+			return errors.Join(printFaults(cmd.OutOrStdout(), now, unknown == nil), unknown)
 		},
 	}
 	fleet.register(cmd)
@@ -64,7 +62,9 @@ func newFaultListCommand() *cobra.Command {
 	return cmd
 }
 
-func printFaults(w io.Writer, now []fault.Fault) error {
+// printFaults tells what can be broken and what is. Unless it is the whole, it
+// does not say that nothing is.
+func printFaults(w io.Writer, now []fault.Fault, whole bool) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KIND\tARGUMENTS\tWHAT IT DOES")
 	for _, k := range fault.Kinds() {
@@ -73,8 +73,12 @@ func printFaults(w io.Writer, now []fault.Fault) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if len(now) == 0 {
+	switch {
+	case len(now) == 0 && whole:
 		fmt.Fprintln(w, "\nNothing is broken now.")
+		return nil
+	case len(now) == 0:
+		fmt.Fprintln(w, "\nNothing is broken in the clusters that answered.")
 		return nil
 	}
 	fmt.Fprintln(w, "\nBroken now:")
@@ -132,20 +136,17 @@ func newFaultClearCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			cleared, err := injector.Clear(cmd.Context())
-			if err != nil {
-				return err
-			}
+			cleared, failed := injector.Clear(cmd.Context())
 			if output.json() {
-				return writeJSON(cmd.OutOrStdout(), cleared)
+				return errors.Join(writeJSON(cmd.OutOrStdout(), cleared), failed)
 			}
 			for _, f := range cleared {
 				fmt.Fprintf(cmd.OutOrStdout(), "cleared %s\n", f)
 			}
-			if len(cleared) == 0 {
+			if len(cleared) == 0 && failed == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), "nothing was broken")
 			}
-			return nil
+			return failed
 		},
 	}
 	fleet.register(cmd)

@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,8 +59,8 @@ func Kinds() []Description {
 	}
 }
 
-// Fault is one fault to inject. Of the fields, those of its kind count; an
-// empty one means the default that Kinds shows.
+// Fault is one fault to inject. It may have the fields of its kind only; an empty
+// one means the default that Kinds shows.
 type Fault struct {
 	Kind    Kind   `json:"kind"`
 	Node    string `json:"node,omitempty"`
@@ -82,6 +85,26 @@ func (f Fault) withDefaults() Fault {
 	return f
 }
 
+// check refuses a field that the kind does not take: whoever gives one means
+// something else than what would be broken.
+func (f Fault) check() error {
+	takes := f.withDefaults()
+	for _, field := range []struct{ flag, given, taken string }{
+		{"--node", f.Node, takes.Node},
+		{"--cluster", f.Cluster, takes.Cluster},
+		{"--rack", f.Rack, takes.Rack},
+		{"--cell", f.Cell, takes.Cell},
+		{"--replica", f.Replica, takes.Replica},
+	} {
+		if field.given == "" || field.taken != "" {
+			continue
+		}
+		known := slices.IndexFunc(Kinds(), func(d Description) bool { return d.Kind == f.Kind })
+		return fmt.Errorf("injecting %s: it takes no %s, but what this shows: %s", f.Kind, field.flag, Kinds()[known].Arguments)
+	}
+	return nil
+}
+
 // String names the fault and its target.
 func (f Fault) String() string {
 	target := f.Node + f.Cluster + f.Cell + f.Replica
@@ -96,11 +119,21 @@ type Injector struct {
 	clients map[string]client.Client
 }
 
+// requestTimeout bounds each request to a cluster. An API server that hangs must
+// not hang whoever wants to know what is broken.
+const requestTimeout = 3 * time.Second
+
 // New makes clients for the clusters of a fleet, by name. It asks them nothing yet.
 func New(configs map[string]*rest.Config) (*Injector, error) {
+	// With the two kinds known beforehand, no cluster is asked what it serves.
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("Pod"), meta.RESTScopeNamespace)
 	i := &Injector{clients: map[string]client.Client{}}
 	for name, config := range configs {
-		c, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+		config = rest.CopyConfig(config)
+		config.Timeout = requestTimeout
+		c, err := client.New(config, client.Options{Scheme: kube.Scheme(), Mapper: mapper})
 		if err != nil {
 			return nil, fmt.Errorf("connecting to cluster %s: %w", name, err)
 		}
@@ -112,6 +145,9 @@ func New(configs map[string]*rest.Config) (*Injector, error) {
 // Inject breaks what the fault says and returns the fault with its defaults
 // filled in. Injecting it twice is the same as once.
 func (i *Injector) Inject(ctx context.Context, f Fault) (Fault, error) {
+	if err := f.check(); err != nil {
+		return f, err
+	}
 	f = f.withDefaults()
 	var err error
 	switch f.Kind {
@@ -138,13 +174,11 @@ func kinds() []Kind {
 	return all
 }
 
-// List says what is broken now, sorted.
+// List says what is broken now, sorted. With an error it still says what is
+// broken in the clusters that answered.
 func (i *Injector) List(ctx context.Context) ([]Fault, error) {
 	nodes, errNodes := i.brokenNodes(ctx)
 	pods, errPods := i.stoppedPods(ctx)
-	if err := errors.Join(errNodes, errPods); err != nil {
-		return nil, fmt.Errorf("listing faults: %w", err)
-	}
 	var all []Fault
 	for _, n := range nodes {
 		all = append(all, n.fault)
@@ -152,20 +186,51 @@ func (i *Injector) List(ctx context.Context) ([]Fault, error) {
 	for _, p := range pods {
 		all = append(all, p.fault)
 	}
-	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.String(), b.String()) })
-	return slices.Compact(all), nil
+	if err := errors.Join(errNodes, errPods); err != nil {
+		return sorted(all), fmt.Errorf("listing faults: %w", err)
+	}
+	return sorted(all), nil
 }
 
-// Clear mends everything that a fault broke, and returns the faults.
+func sorted(all []Fault) []Fault {
+	slices.SortFunc(all, func(a, b Fault) int { return strings.Compare(a.String(), b.String()) })
+	return slices.Compact(all)
+}
+
+// Clear mends everything that a fault broke, and returns the faults. With an
+// error it returns those that it did mend.
 func (i *Injector) Clear(ctx context.Context) ([]Fault, error) {
-	faults, err := i.List(ctx)
-	if err != nil {
-		return nil, err
+	nodes, errNodes := i.mendNodes(ctx)
+	pods, errPods := i.startPods(ctx)
+	cleared := sorted(append(nodes, pods...))
+	if err := errors.Join(errNodes, errPods); err != nil {
+		return cleared, fmt.Errorf("clearing faults: %w", err)
 	}
-	if err := errors.Join(i.mendNodes(ctx), i.startPods(ctx)); err != nil {
-		return nil, fmt.Errorf("clearing faults: %w", err)
+	return cleared, nil
+}
+
+// gather asks clusters side by side and returns what those said that answered.
+func gather[T any](ctx context.Context, i *Injector, clusters []layout.Cluster,
+	ask func(context.Context, client.Client, layout.Cluster) ([]T, error),
+) ([]T, error) {
+	found, errs := make([][]T, len(clusters)), make([]error, len(clusters))
+	var asking sync.WaitGroup
+	for n, cluster := range clusters {
+		asking.Go(func() {
+			c, err := i.cluster(cluster.Name)
+			if err != nil {
+				errs[n] = err
+				return
+			}
+			ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+			defer cancel()
+			if found[n], errs[n] = ask(ctx, c, cluster); errs[n] != nil {
+				errs[n] = fmt.Errorf("what is broken in cluster %s is not known: %w", cluster.Name, errs[n])
+			}
+		})
 	}
-	return faults, nil
+	asking.Wait()
+	return slices.Concat(found...), errors.Join(errs...)
 }
 
 // update changes an object, again when somebody else changed it meanwhile.

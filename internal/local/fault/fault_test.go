@@ -3,6 +3,7 @@ package fault_test
 import (
 	"context"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -111,11 +112,12 @@ func TestFaults(t *testing.T) {
 	t.Run("node flaps", w.testFlap)
 	t.Run("reboot", w.testReboot)
 	t.Run("refused", w.testRefused)
+	t.Run("hung", w.testHung)
 }
 
 func (w *world) testNodeStop(t *testing.T) {
 	for range 2 { // twice is the same as once
-		got, err := w.injector.Inject(t.Context(), fault.Fault{Kind: fault.NodeStop, Cell: "meaningless"})
+		got, err := w.injector.Inject(t.Context(), fault.Fault{Kind: fault.NodeStop})
 		require.NoError(t, err)
 		require.Equal(t, fault.Fault{Kind: fault.NodeStop, Node: "shop-node-07"}, got)
 		require.Equal(t, []string{"shop-node-07"}, w.dead())
@@ -195,15 +197,17 @@ func (w *world) testReboot(t *testing.T) {
 
 func (w *world) testRefused(t *testing.T) {
 	for want, f := range map[string]fault.Fault{
-		`no fault "flood"`:                         {Kind: "flood"},
-		`no node "x"`:                              {Kind: fault.NodeStop, Node: "x"},
-		`cluster shop has no rack "r"`:             {Kind: fault.RackStop, Rack: "r"},
-		`no cluster "x"`:                           {Kind: fault.RackStop, Cluster: "x"},
-		`no cell "x": there are [asia-1 europe-1]`: {Kind: fault.EdgeDown, Cell: "x"},
-		`no cell "shop"`:                           {Kind: fault.EdgeDown, Cell: "shop"},
-		`no central "c": there are a and b`:        {Kind: fault.CentralDown, Replica: "c"},
-		"cluster hub has no rack":                  {Kind: fault.RackStop, Cluster: "hub"},
-		"stopping the kubelet of node ba":          {Kind: fault.NodeStop, Node: "bank-node-00"},
+		`no fault "flood"`: {Kind: "flood"},
+		`no node "x"`:      {Kind: fault.NodeStop, Node: "x"},
+		`no rack "r": there are [rack-1 rack-2 rack-3 rack-4]`:                    {Kind: fault.RackStop, Rack: "r"},
+		`no business cluster "x": there are [shop bank]`:                          {Kind: fault.RackStop, Cluster: "x"},
+		"node-stop: it takes no --cell, but what this shows: --node shop-node-07": {Kind: fault.NodeStop, Cell: "asia-1"},
+		"central-down: it takes no --rack":                                        {Kind: fault.CentralDown, Rack: "rack-1"},
+		`no cell "x": there are [asia-1 europe-1]`:                                {Kind: fault.EdgeDown, Cell: "x"},
+		`no cell "shop"`:                    {Kind: fault.EdgeDown, Cell: "shop"},
+		`no central "c": there are a and b`: {Kind: fault.CentralDown, Replica: "c"},
+		`no business cluster "hub"`:         {Kind: fault.RackStop, Cluster: "hub"},
+		"stopping the kubelet of node ba":   {Kind: fault.NodeStop, Node: "bank-node-00"},
 	} {
 		_, err := w.injector.Inject(t.Context(), f)
 		require.ErrorContains(t, err, want)
@@ -213,6 +217,35 @@ func (w *world) testRefused(t *testing.T) {
 	cancel()
 	_, err := w.injector.List(ctx)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What is broken is listed and mended in the clusters that answer, whoever hangs.
+func (w *world) testHung(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = mute.Close() })
+	configs := map[string]*rest.Config{}
+	for _, c := range layout.Clusters() {
+		configs[c.Name] = w.config
+	}
+	configs["bank"] = &rest.Config{Host: "https://" + mute.Addr().String()}
+	configs["europe-1"] = configs["bank"]
+	half, err := fault.New(configs)
+	require.NoError(t, err)
+	broken, err := half.Inject(t.Context(), fault.Fault{Kind: fault.NodeStop})
+	require.NoError(t, err)
+
+	begun := time.Now()
+	list, err := half.List(t.Context())
+	require.ErrorContains(t, err, "what is broken in cluster bank is not known")
+	require.ErrorContains(t, err, "what is broken in cluster europe-1 is not known")
+	require.NotContains(t, err.Error(), "cluster shop")
+	require.Equal(t, []fault.Fault{broken}, list)
+	cleared, err := half.Clear(t.Context())
+	require.Error(t, err)
+	require.Equal(t, []fault.Fault{broken}, cleared)
+	require.Empty(t, w.dead())
+	require.Less(t, time.Since(begun), 20*time.Second)
 }
 
 func TestKindsAreNamed(t *testing.T) {

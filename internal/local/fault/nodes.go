@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/local/layout"
@@ -21,24 +23,44 @@ func (i *Injector) breakNode(ctx context.Context, f Fault) error {
 }
 
 func (i *Injector) stopRack(ctx context.Context, f Fault) error {
-	c, err := layout.ClusterByName(f.Cluster)
+	nodes, err := f.rackNodes()
 	if err != nil {
 		return err
 	}
-	stopped := 0
-	for _, n := range c.Nodes() {
-		if n.Rack != f.Rack {
-			continue
-		}
-		if err := i.stopKubelet(ctx, c.Name, n.Name, f.Kind); err != nil {
+	for _, n := range nodes {
+		if err := i.stopKubelet(ctx, f.Cluster, n.Name, f.Kind); err != nil {
 			return err
 		}
-		stopped++
-	}
-	if stopped == 0 {
-		return fmt.Errorf("cluster %s has no rack %q with nodes", f.Cluster, f.Rack)
 	}
 	return nil
+}
+
+// rackNodes are the nodes of the fault's rack; the error says which clusters, or
+// which racks, there are.
+func (f Fault) rackNodes() ([]layout.Node, error) {
+	var clusters []string
+	for _, c := range layout.BusinessClusters() {
+		if c.Name == f.Cluster {
+			return nodesInRack(c, f.Rack)
+		}
+		clusters = append(clusters, c.Name)
+	}
+	return nil, fmt.Errorf("no business cluster %q: there are %v", f.Cluster, clusters)
+}
+
+func nodesInRack(c layout.Cluster, rack string) ([]layout.Node, error) {
+	var racks []string
+	var found []layout.Node
+	for _, n := range c.Nodes() {
+		racks = append(racks, n.Rack)
+		if n.Rack == rack {
+			found = append(found, n)
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("cluster %s has no rack %q: there are %v", c.Name, rack, slices.Compact(racks))
+	}
+	return found, nil
 }
 
 func (i *Injector) stopKubelet(ctx context.Context, cluster, name string, kind Kind) error {
@@ -64,24 +86,21 @@ type brokenNode struct {
 	fault   Fault
 }
 
+// brokenNodes finds the broken nodes of the clusters that answer.
 func (i *Injector) brokenNodes(ctx context.Context) ([]brokenNode, error) {
-	var found []brokenNode
-	for _, c := range layout.BusinessClusters() {
-		to, err := i.cluster(c.Name)
-		if err != nil {
-			return nil, err
-		}
+	return gather(ctx, i, layout.BusinessClusters(), func(ctx context.Context, to client.Client, c layout.Cluster) ([]brokenNode, error) {
 		var nodes corev1.NodeList
 		if err := to.List(ctx, &nodes); err != nil {
-			return nil, fmt.Errorf("listing nodes of cluster %s: %w", c.Name, err)
+			return nil, fmt.Errorf("listing nodes: %w", err)
 		}
+		var found []brokenNode
 		for _, n := range nodes.Items {
 			if kind := n.Annotations[layout.AnnotationFault]; kind != "" {
 				found = append(found, brokenNode{c.Name, n, faultOf(c.Name, n, Kind(kind))})
 			}
 		}
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 func faultOf(cluster string, n corev1.Node, kind Kind) Fault {
@@ -91,12 +110,8 @@ func faultOf(cluster string, n corev1.Node, kind Kind) Fault {
 	return Fault{Kind: kind, Node: n.Name}
 }
 
-func (i *Injector) mendNodes(ctx context.Context) error {
-	broken, err := i.brokenNodes(ctx)
-	if err != nil {
-		return err
-	}
-	var all error
+func (i *Injector) mendNodes(ctx context.Context) (mended []Fault, all error) {
+	broken, all := i.brokenNodes(ctx)
 	for _, b := range broken {
 		err := update(ctx, i.clients[b.cluster], &b.node, func(n *corev1.Node) {
 			removeAnnotation(n)
@@ -104,7 +119,9 @@ func (i *Injector) mendNodes(ctx context.Context) error {
 		})
 		if err != nil {
 			all = errors.Join(all, fmt.Errorf("starting the kubelet of node %s: %w", b.node.Name, err))
+			continue
 		}
+		mended = append(mended, b.fault)
 	}
-	return all
+	return mended, all
 }

@@ -70,24 +70,21 @@ type stoppedPod struct {
 	fault   Fault
 }
 
+// stoppedPods finds the stopped pods of the clusters that answer.
 func (i *Injector) stoppedPods(ctx context.Context) ([]stoppedPod, error) {
-	var found []stoppedPod
-	for _, c := range layout.MetaClusters() {
-		to, err := i.cluster(c.Name)
-		if err != nil {
-			return nil, err
-		}
+	return gather(ctx, i, layout.MetaClusters(), func(ctx context.Context, to client.Client, c layout.Cluster) ([]stoppedPod, error) {
 		var pods corev1.PodList
 		if err := to.List(ctx, &pods, client.InNamespace(deploy.Namespace)); err != nil {
-			return nil, fmt.Errorf("listing pods of cluster %s: %w", c.Name, err)
+			return nil, fmt.Errorf("listing pods: %w", err)
 		}
+		var found []stoppedPod
 		for _, p := range pods.Items {
 			if p.Annotations[layout.AnnotationFault] == layout.FaultStopped {
 				found = append(found, stoppedPod{c.Name, p, podFault(c, p)})
 			}
 		}
-	}
-	return found, nil
+		return found, nil
+	})
 }
 
 func podFault(c layout.Cluster, p corev1.Pod) Fault {
@@ -97,16 +94,14 @@ func podFault(c layout.Cluster, p corev1.Pod) Fault {
 	return Fault{Kind: EdgeDown, Cell: c.Name}
 }
 
-func (i *Injector) startPods(ctx context.Context) error {
-	stopped, err := i.stoppedPods(ctx)
-	if err != nil {
-		return err
-	}
-	var all error
+func (i *Injector) startPods(ctx context.Context) (started []Fault, all error) {
+	stopped, all := i.stoppedPods(ctx)
 	for _, s := range stopped {
 		if err := update(ctx, i.clients[s.cluster], &s.pod, func(p *corev1.Pod) { removeAnnotation(p) }); err != nil {
 			all = errors.Join(all, fmt.Errorf("starting pod %s: %w", s.pod.Name, err))
+			continue
 		}
+		started = append(started, s.fault)
 	}
-	return all
+	return started, all
 }
