@@ -3,7 +3,10 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -65,9 +68,10 @@ func TestRefusals(t *testing.T) {
 		{[]string{"up", "--timeout", "0s"}, "--timeout"},
 		{[]string{"fault", "list", "--instance", "10"}, "instance 10 does not exist"},
 		{[]string{"fault", "clear"}, "no fleet runs in "},
-		{[]string{"status", "--state-dir", "relative"}, `"relative" is not absolute`},
+		{[]string{"fault", "list", "--instance", "7"}, "start one with `pharos up --instance 7`"},
 		{[]string{"status", "--output", "yaml"}, "use text or json"},
-		{[]string{"down", "--state-dir", "/etc/passwd"}, "/etc/passwd"},
+		{[]string{"down", "--state-dir", "/etc/passwd"}, "the state folder cannot be used: open /etc/passwd/fleet.json: not a directory: give another --state-dir than /etc/passwd"},
+		{[]string{"status", "--state-dir", "/etc/passwd"}, "the state folder cannot be used"},
 		{[]string{"up", "--state-dir", "/etc/passwd"}, "/etc/passwd"},
 	} {
 		root, _ := command(t, tc.args...)
@@ -88,6 +92,29 @@ func TestStatusOfNothing(t *testing.T) {
 	root, said = command(t, "status", "--instance", "9", "-o", "json")
 	require.NoError(t, root.Execute())
 	require.JSONEq(t, `{"state":"None"}`, onlyState(t, said.String()))
+}
+
+// A relative state folder begins where the command is typed.
+func TestRelativeStateFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	root, said := command(t, "status", "--state-dir", "here")
+	require.NoError(t, root.Execute())
+	require.Contains(t, said.String(), "no fleet in "+filepath.Join(dir, "here"))
+	require.NoDirExists(t, filepath.Join(dir, "here"))
+}
+
+func TestAnswerThatCannotBeWrittenIsAFailure(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = full.Close() })
+	for _, output := range []string{"text", "json"} {
+		root, _ := command(t, "status", "-o", output)
+		err := run(t.Context(), root, full)
+		require.ErrorIs(t, err, syscall.ENOSPC)
+		require.NotContains(t, err.Error(), "\n")
+	}
 }
 
 func onlyState(t *testing.T, s string) string {
