@@ -62,6 +62,27 @@ func bears(p procfs.Proc, mark string) bool {
 	return err == nil && slices.Contains(env, mark)
 }
 
+// Holding lists the processes that have the file open, by process id, the calling
+// process left out. Processes of other users cannot be looked into.
+func Holding(path string) ([]Process, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("listing processes: %w", err)
+	}
+	var found []Process
+	for _, p := range all {
+		open, err := p.FileDescriptorTargets()
+		if err != nil || p.PID == os.Getpid() || !slices.Contains(open, path) {
+			continue
+		}
+		if described, ok := describe(p); ok {
+			found = append(found, described)
+		}
+	}
+	slices.SortFunc(found, func(a, b Process) int { return a.PID - b.PID })
+	return found, nil
+}
+
 // Zombies lists the children of a process that have ended and were not waited for.
 func Zombies(parent int) ([]int, error) {
 	all, err := procfs.AllProcs()
