@@ -36,7 +36,7 @@ func (s *start) bringUp(ctx context.Context, h *handle) error {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	group, groupCtx := errgroup.WithContext(waiting)
-	watch := &watcher{layout: s.layout, say: s.say, exited: h.exited, change: make(chan struct{})}
+	watch := &watcher{layout: s.layout, say: s.say, supervisor: h, change: make(chan struct{})}
 	group.Go(func() error { return watch.run(groupCtx) })
 	group.Go(func() error {
 		defer watch.installed.Store(true)
@@ -50,7 +50,7 @@ func (s *start) bringUp(ctx context.Context, h *handle) error {
 		return err
 	}
 	now := time.Now()
-	r.ReadyAt = &now
+	r.ReadyAt, r.Starter = &now, 0
 	return errors.Join(r.write(s.layout), h.release())
 }
 

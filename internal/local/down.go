@@ -38,12 +38,14 @@ func (f *Fleet) Down(ctx context.Context, keep bool) (DownResult, error) {
 		return DownResult{}, err
 	}
 	result := DownResult{Found: true, Kept: keep}
-	lock, err := endSupervisor(ctx, l)
+	lock, forced, err := endSupervisor(ctx, l)
 	if err != nil {
 		return result, err
 	}
-	defer func() { _ = lock.Close() }()
-	if result.Killed, err = proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout)); err != nil {
+	defer func() { _ = lock.Close() }() // there is none when somebody else removed the folder
+	left, err := proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout))
+	result.Killed = append(forced, left...)
+	if err != nil {
 		return result, err
 	}
 	if err := awaitSilence(ctx, l); err != nil {
@@ -51,6 +53,7 @@ func (f *Fleet) Down(ctx context.Context, keep bool) (DownResult, error) {
 	}
 	if keep {
 		err = removeRuntime(l)
+		result.Kept = exists(l.Dir)
 	} else {
 		err = removeState(l)
 	}
@@ -58,24 +61,50 @@ func (f *Fleet) Down(ctx context.Context, keep bool) (DownResult, error) {
 	return result, err
 }
 
-// endSupervisor ends the supervisor, with force when it does not follow, and
-// returns with the state folder locked.
-func endSupervisor(ctx context.Context, l layout.Layout) (*os.File, error) {
-	deadline := time.Now().Add(stopTimeout)
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// endSupervisor ends the supervisor, or the program that is about to start one,
+// with force when it does not follow, and returns with the state folder locked
+// and those whom it killed. A folder that somebody else removed meanwhile needs
+// no lock, and gets none.
+func endSupervisor(ctx context.Context, l layout.Layout) (*os.File, []proc.Process, error) {
 	told := 0
+	lock, err := awaitLock(ctx, l, stopTimeout, func() (err error) {
+		told, err = tellToEnd(l, told)
+		return err
+	})
+	if !errors.Is(err, errLocked) {
+		return lock, nil, err
+	}
+	killed, err := proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout))
+	if err != nil {
+		return nil, killed, err
+	}
+	// The kernel lets go of the lock a moment after it has killed the holder.
+	lock, err = awaitLock(ctx, l, unlockTimeout, func() error { return nil })
+	if errors.Is(err, errLocked) {
+		err = fmt.Errorf("another pharos%s is starting or stopping the fleet in %s and does not end: end that process, and run this again", holders(l), l.Dir)
+	}
+	return lock, killed, err
+}
+
+// awaitLock asks for the lock until the time is over, and calls each before it
+// asks again.
+func awaitLock(ctx context.Context, l layout.Layout, timeout time.Duration, each func() error) (*os.File, error) {
+	deadline := time.Now().Add(timeout)
 	for {
 		lock, err := takeLock(l)
-		if !errors.Is(err, errLocked) {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil, nil
+		}
+		if !errors.Is(err, errLocked) || time.Now().After(deadline) {
 			return lock, err
 		}
-		if pid := supervisorPID(l); pid != 0 && pid != told {
-			if err := proc.Signal(pid, layout.FleetEnv, l.Dir, syscall.SIGTERM); err != nil {
-				return nil, err
-			}
-			told = pid
-		}
-		if time.Now().After(deadline) {
-			return forceSupervisor(l)
+		if err := each(); err != nil {
+			return nil, err
 		}
 		select {
 		case <-ctx.Done():
@@ -85,15 +114,24 @@ func endSupervisor(ctx context.Context, l layout.Layout) (*os.File, error) {
 	}
 }
 
-func forceSupervisor(l layout.Layout) (*os.File, error) {
-	if _, err := proc.KillMarked(layout.FleetEnv, l.Dir, time.Now().Add(killTimeout)); err != nil {
-		return nil, err
+// tellToEnd tells the supervisor to end, once, and returns whom it told. Where
+// there is none yet, it tells the program that starts the fleet; a start whose
+// supervisor ends gives up by itself.
+func tellToEnd(l layout.Layout, told int) (int, error) {
+	if pid := supervisorPID(l); pid != 0 && pid != told {
+		return pid, proc.Signal(pid, layout.FleetEnv, l.Dir, syscall.SIGTERM)
 	}
-	lock, err := takeLock(l)
-	if errors.Is(err, errLocked) {
-		return nil, fmt.Errorf("another pharos is starting or stopping the fleet in %s: end it first", l.Dir)
+	if told != 0 {
+		return told, nil
 	}
-	return lock, err
+	pid := starterPID(l)
+	if pid == 0 {
+		return 0, nil
+	}
+	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return 0, fmt.Errorf("ending the start of the fleet, process %d: %w", pid, err)
+	}
+	return pid, nil
 }
 
 // awaitSilence proves that nothing listens on the fleet's addresses. A process

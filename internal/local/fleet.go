@@ -4,8 +4,10 @@
 package local
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"k8s.io/client-go/rest"
 
@@ -20,7 +22,8 @@ type Fleet struct {
 }
 
 // Open finds the fleet of an instance. An empty dir means the instance's
-// default state folder. It does not look whether the fleet runs.
+// default state folder, a relative one begins at the working directory. It does
+// not look whether the fleet runs.
 func Open(instance int, dir string) (*Fleet, error) {
 	if dir == "" {
 		def, err := layout.DefaultDir(instance)
@@ -29,6 +32,10 @@ func Open(instance int, dir string) (*Fleet, error) {
 		}
 		dir = def
 	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("finding the state folder (or give --state-dir from the root on): %w", err)
+	}
 	l, err := layout.New(instance, dir)
 	if err != nil {
 		return nil, err
@@ -36,8 +43,12 @@ func Open(instance int, dir string) (*Fleet, error) {
 	return &Fleet{Layout: l}, nil
 }
 
-// Running fails when no supervisor of the fleet is alive, and says what to do.
+// Running fails when no supervisor of the fleet is alive, or when the fleet is
+// another's, and says what to do.
 func (f *Fleet) Running() error {
+	if _, err := readOwn(f.Layout); err != nil && !errors.Is(err, errNoFleet) {
+		return err
+	}
 	if supervisorPID(f.Layout) == 0 {
 		return fmt.Errorf("no fleet runs in %s: start one with `%s`", f.Layout.Dir, upCommand(f.Layout))
 	}

@@ -18,18 +18,27 @@ const ownerOnly = 0o700
 // that belongs to another instance, or that holds something else. It changes
 // nothing there.
 func checkStateFolder(l layout.Layout) error {
-	r, err := readRecord(l)
+	_, err := readOwn(l)
 	if errors.Is(err, errNoFleet) {
 		return checkForeign(l)
 	}
-	if err != nil {
-		return err
-	}
-	if r.SchemaVersion != layout.SchemaVersion {
-		return fmt.Errorf("the state folder %s has version %d (from pharos %s) and this pharos reads version %d: remove it with `%s`, or use the pharos that made it",
+	return err
+}
+
+// readOwn reads the record of a fleet that is of this instance and of this
+// version of the program. Its errors say what to do with another.
+func readOwn(l layout.Layout) (record, error) {
+	r, err := readRecord(l)
+	switch {
+	case errors.Is(err, errNoFleet), errors.Is(err, errUnusable):
+		return r, err
+	case err != nil:
+		return r, fmt.Errorf("%w: end what still runs of the fleet with `%s`, and if that refuses, remove the folder or give another --state-dir", err, downCommand(l))
+	case r.SchemaVersion != layout.SchemaVersion:
+		return r, fmt.Errorf("the state folder %s has version %d (from pharos %s) and this pharos reads version %d: remove it with `%s`, or use the pharos that made it",
 			l.Dir, r.SchemaVersion, r.Pharos, layout.SchemaVersion, downCommand(l))
 	}
-	return checkInstance(l, r)
+	return r, checkInstance(l, r)
 }
 
 func checkInstance(l layout.Layout, r record) error {
@@ -71,8 +80,12 @@ func checkRemovable(l layout.Layout) (found bool, err error) {
 	if alive, listing := proc.Marked(layout.FleetEnv, l.Dir); listing == nil && len(alive) > 0 {
 		return true, nil
 	}
+	if errors.Is(err, errUnusable) {
+		return false, err
+	}
 	if !errors.Is(err, errNoFleet) {
-		return false, fmt.Errorf("nothing is ended or removed in %s, because it cannot be told whether a fleet made it: %w", l.Dir, err)
+		return false, fmt.Errorf("nothing runs of a fleet in %s, and nothing is removed there, because it cannot be told whether a fleet made it: %w: if one did, remove the folder yourself",
+			l.Dir, err)
 	}
 	if checkForeign(l) != nil {
 		return false, fmt.Errorf("the folder %s holds no fleet, so nothing in it is removed: give the --state-dir that `pharos up` was given", l.Dir)
@@ -83,7 +96,7 @@ func checkRemovable(l layout.Layout) (found bool, err error) {
 // makeStateFolder makes the state folder, and closes to others one that was there.
 func makeStateFolder(l layout.Layout) error {
 	if err := os.MkdirAll(l.Dir, ownerOnly); err != nil {
-		return fmt.Errorf("making state folder (or give another --state-dir): %w", err)
+		return unusable(l, err)
 	}
 	info, err := os.Stat(l.Dir)
 	if err != nil {

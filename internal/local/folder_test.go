@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,21 +52,74 @@ func TestFolderThatIsNoFleetIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestDownOfAnotherInstanceIsRefused(t *testing.T) {
+func TestAnotherInstanceIsRefused(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
 	writeFleet(t, f, `{"schemaVersion": 1, "instance": 3}`)
-	_, err := f.Down(t.Context(), false)
-	require.ErrorContains(t, err, "belongs to instance 3")
+	stray := startStray(t, f)
+	for what, err := range map[string]error{"down": downErr(t, f), "status": statusErr(t, f), "fault": f.Running(), "up": f.Up(t.Context(), local.Options{})} {
+		require.ErrorContains(t, err, "belongs to instance 3: give --instance 3", what)
+		require.NotContains(t, err.Error(), "pharos up", what)
+	}
 	require.FileExists(t, f.Layout.FleetFile())
+	require.NoError(t, stray.Process.Signal(syscall.Signal(0)), "nothing is ended")
+	require.NoError(t, stray.Process.Kill())
+	require.Error(t, stray.Wait())
+}
+
+func TestAnotherVersionIsNotToBeStarted(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "fleet"))
+	writeFleet(t, f, `{"schemaVersion": 0, "instance": 9, "pharos": "v0.0.9"}`)
+	for what, err := range map[string]error{"status": statusErr(t, f), "fault": f.Running()} {
+		require.ErrorContains(t, err, "has version 0 (from pharos v0.0.9)", what)
+		require.NotContains(t, err.Error(), "pharos up", what)
+	}
+}
+
+// The fleet file is half written, or somebody edited it.
+func TestDamagedFleetFile(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "fleet"))
+	writeFleet(t, f, `{"schemaVersion": 1, "inst`)
+	for what, err := range map[string]error{"down": downErr(t, f), "status": statusErr(t, f), "fault": f.Running(), "up": f.Up(t.Context(), local.Options{})} {
+		require.ErrorContains(t, err, f.Layout.Dir, what)
+		require.ErrorContains(t, err, "remove the folder", what)
+	}
+	require.FileExists(t, f.Layout.FleetFile())
+	stray := startStray(t, f)
+	ended := make(chan error, 1)
+	go func() { ended <- stray.Wait() }()
+	result, err := f.Down(t.Context(), false)
+	require.NoError(t, err)
+	require.Len(t, result.Killed, 1)
+	require.Error(t, <-ended)
+	require.NoDirExists(t, f.Layout.Dir)
+}
+
+func downErr(t *testing.T, f *local.Fleet) error {
+	t.Helper()
+	_, err := f.Down(t.Context(), false)
+	return err
+}
+
+func statusErr(t *testing.T, f *local.Fleet) error {
+	t.Helper()
+	_, err := f.Status(t.Context())
+	return err
+}
+
+// startStray starts a process that bears the mark of the fleet.
+func startStray(t *testing.T, f *local.Fleet) *exec.Cmd {
+	t.Helper()
+	stray := exec.Command("sleep", "300")
+	stray.Env = append(os.Environ(), layout.FleetEnv+"="+f.Layout.Dir)
+	require.NoError(t, stray.Start())
+	return stray
 }
 
 // The fleet file is gone, but a process still says whose the folder is.
 func TestDownKnowsAFleetByItsProcesses(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
 	require.NoError(t, os.MkdirAll(f.Layout.LogDir(), 0o700))
-	stray := exec.Command("sleep", "300")
-	stray.Env = append(os.Environ(), layout.FleetEnv+"="+f.Layout.Dir)
-	require.NoError(t, stray.Start())
+	stray := startStray(t, f)
 	ended := make(chan error, 1)
 	go func() { ended <- stray.Wait() }()
 	result, err := f.Down(t.Context(), false)

@@ -20,9 +20,11 @@ import (
 
 const (
 	// stopTimeout is how long a supervisor may take to end its components.
-	stopTimeout = 8 * time.Second
+	stopTimeout = 7500 * time.Millisecond
 	// killTimeout is how long processes may take to end after SIGKILL.
 	killTimeout = 2 * time.Second
+	// unlockTimeout is how long the kernel may take to let go of their locks.
+	unlockTimeout = time.Second
 	// silenceTimeout is how long the kernel may take to close their sockets.
 	silenceTimeout = 3 * time.Second
 )
@@ -41,9 +43,12 @@ const released = 'r'
 
 // handle is the starting program's hold on the supervisor.
 type handle struct {
-	pid    int
-	leash  *os.File
-	exited chan error
+	pid   int
+	leash *os.File
+	// exited is closed once the supervisor has ended; err, which is set before,
+	// says how. Any number may wait for it.
+	exited chan struct{}
+	err    error
 }
 
 // startSupervisor starts the supervisor in a session of its own, so that the
@@ -68,8 +73,11 @@ func startSupervisor(l layout.Layout, lock *os.File) (*handle, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting the supervisor: %w", err), leash.Close())
 	}
-	h := &handle{pid: cmd.Process.Pid, leash: leash, exited: make(chan error, 1)}
-	go func() { h.exited <- cmd.Wait() }()
+	h := &handle{pid: cmd.Process.Pid, leash: leash, exited: make(chan struct{})}
+	go func() {
+		defer close(h.exited)
+		h.err = cmd.Wait()
+	}()
 	return h, nil
 }
 
@@ -86,14 +94,17 @@ func (h *handle) release() error {
 func (h *handle) abandon() error {
 	_ = h.leash.Close()
 	select {
-	case err := <-h.exited:
-		if _, told := errors.AsType[*exec.ExitError](err); told {
-			return nil // it was told to end: any status will do
-		}
-		return err
+	case <-h.exited:
 	case <-time.After(stopTimeout):
-		return errors.Join(syscall.Kill(h.pid, syscall.SIGKILL), <-h.exited)
+		if err := syscall.Kill(h.pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("ending the supervisor: %w", err)
+		}
+		<-h.exited
 	}
+	if _, told := errors.AsType[*exec.ExitError](h.err); told {
+		return nil // it was told to end: any status will do
+	}
+	return h.err
 }
 
 // Supervise runs the fleet's processes until ctx is done or the program that

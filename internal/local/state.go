@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ type record struct {
 	StartedAt     time.Time `json:"startedAt"`
 	// ReadyAt is when everything had come up; nil while the fleet starts.
 	ReadyAt *time.Time `json:"readyAt,omitempty"`
+	// Starter is the process that starts the fleet; zero once it has.
+	Starter int `json:"starter,omitempty"`
 	// Binaries are the servers that the fleet runs, by name.
 	Binaries map[string]string `json:"binaries,omitempty"`
 }
@@ -35,6 +38,7 @@ func newRecord(l layout.Layout, binaries map[string]string) record {
 		Instance:      l.Instance,
 		Pharos:        version.Version,
 		StartedAt:     time.Now(),
+		Starter:       os.Getpid(),
 		Binaries:      binaries,
 	}
 }
@@ -56,7 +60,7 @@ func readRecord(l layout.Layout) (record, error) {
 		return record{}, errNoFleet
 	}
 	if err != nil {
-		return record{}, fmt.Errorf("reading fleet file: %w", err)
+		return record{}, unusable(l, err)
 	}
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
@@ -66,6 +70,13 @@ func readRecord(l layout.Layout) (record, error) {
 		return record{}, fmt.Errorf("reading fleet file %s: it is not one that pharos wrote", l.FleetFile())
 	}
 	return r, nil
+}
+
+// errUnusable means that no fleet can be in the state folder.
+var errUnusable = errors.New("the state folder cannot be used")
+
+func unusable(l layout.Layout, err error) error {
+	return fmt.Errorf("%w: %w: give another --state-dir than %s", errUnusable, err, l.Dir)
 }
 
 // bearsMark says whether a fleet file is ours: each version of it names its
@@ -125,6 +136,30 @@ func stillThere(f *os.File, l layout.Layout) error {
 		return unix.EWOULDBLOCK
 	}
 	return nil
+}
+
+// holders names for a sentence the other processes that have the lock; empty
+// when none can be seen.
+func holders(l layout.Layout) string {
+	all, err := proc.Holding(l.LockFile())
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return ", " + proc.Summary(all) + ","
+}
+
+// starterPID is the process id of a pharos that starts the fleet and has its
+// lock, or zero when there is none.
+func starterPID(l layout.Layout) int {
+	r, err := readRecord(l)
+	if err != nil || r.Starter == 0 {
+		return 0
+	}
+	all, err := proc.Holding(l.LockFile())
+	if err != nil || !slices.ContainsFunc(all, func(p proc.Process) bool { return p.PID == r.Starter }) {
+		return 0
+	}
+	return r.Starter
 }
 
 // supervisorPID is the process id of the supervisor, or zero when none is alive.

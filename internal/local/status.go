@@ -22,9 +22,9 @@ const (
 	StateNone State = "None"
 	// StateStarting means that some component is not ready yet.
 	StateStarting State = "Starting"
-	// StateRunning means that every component is ready.
+	// StateRunning means that every component is ready, and every tier.
 	StateRunning State = "Running"
-	// StateDegraded means that a component of a fleet that was up is not ready.
+	// StateDegraded means that a component or a tier of a fleet that was up is not ready.
 	StateDegraded State = "Degraded"
 	// StateStopping means that the fleet is being ended.
 	StateStopping State = "Stopping"
@@ -71,12 +71,12 @@ type PartReport struct {
 	v1alpha1.PartStatus
 }
 
-// Status looks at the fleet. It fails only when the state folder cannot be
-// read; what does not answer is said in the report.
+// Status looks at the fleet. It fails only when the state folder cannot be read
+// or is another's; what does not answer is said in the report.
 func (f *Fleet) Status(ctx context.Context) (Report, error) {
 	l := f.Layout
 	r := Report{State: StateNone, StateDir: l.Dir, Instance: l.Instance}
-	rec, err := readRecord(l)
+	rec, err := readOwn(l)
 	if errors.Is(err, errNoFleet) {
 		return r, nil
 	}
@@ -105,6 +105,9 @@ func (f *Fleet) Status(ctx context.Context) (Report, error) {
 	}
 	r.Messages = f.MessagesURL()
 	f.reportTiers(ctx, &r)
+	if r.State == StateRunning && r.Tiers != "" {
+		r.State = StateDegraded
+	}
 	return r, nil
 }
 

@@ -101,13 +101,15 @@ func (s *start) claim() (lock *os.File, fresh bool, err error) {
 }
 
 // mark writes the fleet file before anything else, so that whatever this start
-// leaves, however it ends, can be told for a fleet's and removed.
+// leaves, however it ends, can be told for a fleet's and removed, and so that an
+// end knows whom to tell.
 func (s *start) mark() (fresh bool, err error) {
 	_, err = readRecord(s.layout)
-	if !errors.Is(err, errNoFleet) {
+	fresh = errors.Is(err, errNoFleet)
+	if err != nil && !fresh {
 		return false, err
 	}
-	return true, newRecord(s.layout, nil).write(s.layout)
+	return fresh, newRecord(s.layout, nil).write(s.layout)
 }
 
 // clean ends what a fleet that was killed has left.
@@ -123,7 +125,7 @@ func runningError(l layout.Layout) error {
 	if pid := supervisorPID(l); pid != 0 {
 		return fmt.Errorf("the fleet is already running (supervisor process %d): look with `%s`, stop it with `%s`", pid, statusCommand(l), downCommand(l))
 	}
-	return fmt.Errorf("another pharos is starting or stopping the fleet in %s: wait for it, or stop it with `%s`", l.Dir, downCommand(l))
+	return fmt.Errorf("another pharos%s is starting or stopping the fleet in %s: wait for it, or stop it with `%s`", holders(l), l.Dir, downCommand(l))
 }
 
 // check finds what would make a start fail, before anything is started.
@@ -150,7 +152,8 @@ func (s *start) launch(lock *os.File, found map[string]string) (*handle, error) 
 }
 
 // undo ends what was started. An interrupted start leaves nothing, nor does one
-// that filled the disk; another that failed leaves the logs, which its error names.
+// that filled the disk; another that failed leaves the logs, which its error
+// names. What somebody else ended is his to remove.
 func (s *start) undo(ctx context.Context, h *handle, fresh bool, cause error) error {
 	s.say.line("ending what was started")
 	var undone error
@@ -161,6 +164,8 @@ func (s *start) undo(ctx context.Context, h *handle, fresh bool, cause error) er
 	undone = errors.Join(undone, killing)
 	_, full := errors.AsType[diskFullError](cause)
 	switch {
+	case errors.Is(cause, errStopped):
+		return errors.Join(errStopped, undone)
 	case ctx.Err() != nil && fresh:
 		return errors.Join(errInterrupted, undone, s.forget(fresh))
 	case full && fresh:

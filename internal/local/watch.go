@@ -1,7 +1,6 @@
 package local
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,14 +12,15 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/supervisor"
 )
 
-// errStatusZero stands for the error that a process which ended well does not give.
-var errStatusZero = errors.New("exit status 0")
+// errStopped is the end of a start whose supervisor ended as it does when it is
+// told to, while this program did not tell it.
+var errStopped = errors.New("the fleet was stopped while it started")
 
 // watcher follows the supervisor's status during a start.
 type watcher struct {
-	layout layout.Layout
-	say    *teller
-	exited <-chan error
+	layout     layout.Layout
+	say        *teller
+	supervisor *handle
 	// installed is set once there is nothing more to do but to wait.
 	installed atomic.Bool
 
@@ -38,8 +38,8 @@ func (w *watcher) run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case err := <-w.exited:
-			return fmt.Errorf("the supervisor ended: %w%s", cmp.Or(err, errStatusZero), tail(w.layout, "supervisor"))
+		case <-w.supervisor.exited:
+			return w.ended()
 		case <-tick.C:
 		}
 		status, err := supervisor.ReadStatus(w.layout.StatusFile())
@@ -57,6 +57,14 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
+// ended says how the supervisor ended. It has ended already.
+func (w *watcher) ended() error {
+	if w.supervisor.err == nil {
+		return errStopped
+	}
+	return fmt.Errorf("the supervisor ended: %w%s", w.supervisor.err, tail(w.layout, "supervisor"))
+}
+
 func (w *watcher) hopelessness(status supervisor.Status) error {
 	for _, c := range status.Components {
 		if c.Restarts >= hopeless && c.State != supervisor.StateReady {
@@ -66,7 +74,7 @@ func (w *watcher) hopelessness(status supervisor.Status) error {
 	return nil
 }
 
-// tell prints what became ready or ended since the last look.
+// tell prints what became ready, ended, or fell silent since the last look.
 func (w *watcher) tell(now supervisor.Status) {
 	ready := 0
 	for _, c := range now.Components {
@@ -81,6 +89,8 @@ func (w *watcher) tell(now supervisor.Status) {
 			w.say.line("%s: %s; starting it again", c.Name, c.Message)
 		case c.State == supervisor.StateReady && before.State != supervisor.StateReady:
 			w.say.line("%s is ready (%d of %d)", c.Name, ready, len(now.Components))
+		case c.State == supervisor.StateUnready && before.State != supervisor.StateUnready:
+			w.say.line("%s was ready and does not answer any more (%d of %d are ready)", c.Name, ready, len(now.Components))
 		}
 	}
 }
