@@ -192,7 +192,7 @@ func blindCentral(t *testing.T, p *person, w *world) {
 	p.must("fault", "inject", "edge-down", "--cell", "europe-1")
 	p.must("fault", "inject", "node-stop", "--node", "shop-node-11")
 	eventually(t, 3*time.Minute, "telling of the central and the stale cell", func() string {
-		return w.told("PharosCentralDown", "PharosCellStale", "PharosPartialView", "europe-1")
+		return w.told("PharosCentralDown", "PharosCellStale", "europe-1")
 	})
 	eventually(t, 2*time.Minute, "holding the node", func() string {
 		if reason := w.held()["shop-node-11"]; !strings.HasPrefix(reason, "Evidence") {
