@@ -32,6 +32,7 @@ func TestRemediator(t *testing.T) {
 	}{
 		{"life of a repair", testLife},
 		{"holds", testHolds},
+		{"cell that a central does not see", testUnseen},
 		{"two failures in a cluster", testOneAtATime},
 		{"crash between record and patch", testCrashBeforePatch},
 		{"crash between patch and status", testCrashBeforeStatus},
@@ -209,8 +210,27 @@ func testUnreachable(t *testing.T, config *rest.Config) {
 	require.Empty(t, f.remediations())
 	require.Empty(t, f.policy().Status.Holds, "without an inventory no machine is known")
 	allowed := meta.FindStatusCondition(f.policy().Status.Conditions, api.ConditionRemediationAllowed)
-	require.Contains(t, allowed.Message, "the machines of 1 cells cannot be listed and are left alone, asia-1: reading the cell's kubeconfig")
+	require.Equal(t, metav1.ConditionFalse, allowed.Status)
+	require.Equal(t, string(policy.ReasonInventoryUnknown), allowed.Reason)
+	require.Contains(t, allowed.Message, "1 of 1 cells are held, cell asia-1: listing its machines: reading the cell's kubeconfig")
 	f.untouched()
+}
+
+// A cell that goes dark shows no unhealthy machine: the policy says that it is held.
+func testUnseen(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	c := f.start()
+	f.round(c)
+	f.centrals["central-b"].set(func(c *central) { c.beat = 2 * time.Minute })
+	f.round(c)
+	allowed := meta.FindStatusCondition(f.policy().Status.Conditions, api.ConditionRemediationAllowed)
+	require.Equal(t, metav1.ConditionFalse, allowed.Status)
+	require.Equal(t, string(policy.ReasonEvidenceStale), allowed.Reason)
+	require.Contains(t, allowed.Message, "1 of 1 cells are held, cell asia-1: central-b: heartbeat of the cell is 2m0s old, allowed are 1m0s")
+
+	f.centrals["central-b"].set(func(c *central) { c.beat = 2 * time.Second })
+	f.round(c)
+	require.True(t, meta.IsStatusConditionTrue(f.policy().Status.Conditions, api.ConditionRemediationAllowed))
 }
 
 func testOneAtATime(t *testing.T, config *rest.Config) {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 
@@ -62,11 +63,11 @@ func (c *Controller) held(p *api.RemediationPolicy, h api.HoldRecord) {
 
 // allowed tells that a policy may act again, or may not any more.
 func (c *Controller) allowed(p *api.RemediationPolicy, r policy.Report) {
-	kind := corev1.EventTypeNormal
-	if !r.Allowed {
-		kind = corev1.EventTypeWarning
+	kind := corev1.EventTypeWarning
+	if r.Allowed == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
 	}
-	c.log.Info("Policy changed", slog.String("RemediationPolicy", p.Name), slog.Bool("allowed", r.Allowed),
+	c.log.Info("Policy changed", slog.String("RemediationPolicy", p.Name), slog.String("allowed", string(r.Allowed)),
 		slog.String("reason", string(r.Reason)), slog.String("message", r.Message))
 	c.recorder.Event(p, kind, string(r.Reason), r.Message)
 }

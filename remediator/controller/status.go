@@ -70,12 +70,8 @@ func fill(p *api.RemediationPolicy, r policy.Report, now metav1.Time) {
 	for _, d := range r.Holds[:min(len(r.Holds), maxHolds)] {
 		s.Holds = append(s.Holds, api.HoldRecord{Cell: d.Cell, Machine: d.Machine.Name, Reason: string(d.Reason), Message: d.Message})
 	}
-	status := metav1.ConditionFalse
-	if r.Allowed {
-		status = metav1.ConditionTrue
-	}
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: api.ConditionRemediationAllowed, Status: status, Reason: string(r.Reason), Message: r.Message,
+		Type: api.ConditionRemediationAllowed, Status: r.Allowed, Reason: string(r.Reason), Message: r.Message,
 		ObservedGeneration: p.Generation, LastTransitionTime: now,
 	})
 }
@@ -103,7 +99,7 @@ func wordless(p *api.RemediationPolicy) api.RemediationPolicyStatus {
 // tell compares with the status that was read, so that a restart tells nothing twice.
 func (c *Controller) tell(before, after *api.RemediationPolicy, r policy.Report) {
 	was := meta.FindStatusCondition(before.Status.Conditions, api.ConditionRemediationAllowed)
-	if was == nil || was.Reason != string(r.Reason) {
+	if was == nil || was.Reason != string(r.Reason) || was.Status != r.Allowed {
 		c.allowed(after, r)
 	}
 	known := map[api.HoldRecord]bool{}

@@ -37,7 +37,7 @@ func TestActsWhenAllEvidenceAgrees(t *testing.T) {
 		}},
 		Gate: api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
 	}, d.Spec))
-	require.Equal(t, []policy.Report{{Name: "nodes", Unhealthy: 1, Allowed: true, Reason: policy.ReasonAllowed, Message: "every central answers"}}, plan.Policies)
+	require.Equal(t, []policy.Report{{Name: "nodes", Unhealthy: 1, Allowed: metav1.ConditionTrue, Reason: policy.ReasonAllowed, Message: "every central answers and sees every cell"}}, plan.Policies)
 }
 
 func TestAllWellMeansNothingToDo(t *testing.T) {
@@ -344,5 +344,6 @@ func TestWarningAboutOneCellLeavesOthers(t *testing.T) {
 	w.Centrals[1].Partial = []policy.CellWarning{{Cell: "cell-0", Message: "NaN"}}
 	plan := w.decide()
 	require.Equal(t, []string{"shop-0-03 Hold EvidencePartial", "shop-1-03 Act Unhealthy"}, verdicts(plan))
-	require.True(t, plan.Policies[0].Allowed)
+	require.Equal(t, metav1.ConditionUnknown, plan.Policies[0].Allowed)
+	require.Contains(t, plan.Policies[0].Message, "cell cell-0: central-b answered with a warning: NaN; the other cells go on")
 }

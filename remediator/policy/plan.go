@@ -3,6 +3,8 @@ package policy
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
@@ -109,7 +111,8 @@ type Report struct {
 	Name      string
 	Unhealthy int
 	Holds     []Decision
-	Allowed   bool
-	Reason    Reason
-	Message   string
+	// Allowed is Unknown while the policy may act on some of its cells only.
+	Allowed metav1.ConditionStatus
+	Reason  Reason
+	Message string
 }

@@ -3,6 +3,8 @@ package policy
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
@@ -16,8 +18,7 @@ func (r *run) report() {
 	}
 	for _, p := range r.policies {
 		report := Report{Name: p.Name, Unhealthy: unhealthy[p.Name], Holds: holds[p.Name]}
-		report.Reason, report.Message = r.allowed(resolve(p))
-		report.Allowed = report.Reason == ReasonAllowed
+		report.Allowed, report.Reason, report.Message = r.allowed(p)
 		r.plan.Policies = append(r.plan.Policies, report)
 	}
 }
@@ -40,8 +41,20 @@ func (r *run) countUnhealthy() map[string]int {
 	return count
 }
 
-// allowed says whether a policy may act on anything at all.
-func (r *run) allowed(s settings) (Reason, string) {
+// allowed says whether a policy may act: True on every cell that it selects,
+// Unknown on some of them only, False on none.
+func (r *run) allowed(p *api.RemediationPolicy) (metav1.ConditionStatus, Reason, string) {
+	if reason, message := r.stopped(resolve(p)); reason != "" {
+		return metav1.ConditionFalse, reason, message
+	}
+	if dark := r.unseenBy(p); len(dark) > 0 {
+		return r.limited(p, dark)
+	}
+	return metav1.ConditionTrue, ReasonAllowed, "every central answers and sees every cell"
+}
+
+// stopped says why a policy may not act on anything at all.
+func (r *run) stopped(s settings) (Reason, string) {
 	if s.paused {
 		return ReasonPaused, "the policy is paused"
 	}
@@ -56,24 +69,5 @@ func (r *run) allowed(s settings) (Reason, string) {
 	if s.observe {
 		return ReasonObserveOnly, "the policy only observes"
 	}
-	return ReasonAllowed, "every central answers" + r.unlisted()
-}
-
-// unlisted names the first cell whose machines are not known: none of them shows
-// up among the holds.
-func (r *run) unlisted() string {
-	first, count := "", 0
-	for name, cell := range r.ix.cells {
-		if cell.Err == "" {
-			continue
-		}
-		count++
-		if first == "" || name < first {
-			first = name
-		}
-	}
-	if count == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; the machines of %d cells cannot be listed and are left alone, %s: %s", count, first, clip(r.ix.cells[first].Err, 512))
+	return "", ""
 }
