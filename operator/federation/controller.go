@@ -91,7 +91,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !slices.ContainsFunc(all.Items, func(other v1alpha1.Federation) bool { return other.UID == f.UID }) {
 		return ctrl.Result{RequeueAfter: behind}, nil // who is in charge is not known yet
 	}
-	feeding := feeding(f, cells.Items)
+	// One cell that is wrong must not keep the others from being read.
+	expected := workload.Feeding(f, cells.Items)
+	feeding, wrong := workload.Settle(expected)
 	followed := check(f, workload.InCharge(all.Items))
 	if followed == nil {
 		followed = r.follow(ctx, f, feeding)
@@ -100,7 +102,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
 	}
-	if err := r.report(ctx, f, int32(len(feeding)), seen, followed); err != nil {
+	if err := r.report(ctx, f, found{len(expected) - len(wrong), wrong, seen, followed}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
 	if problem := (*workload.Problem)(nil); errors.As(followed, &problem) {
@@ -155,13 +157,24 @@ func kinds() []client.ObjectList {
 	}
 }
 
+// found is what one reconciliation found out.
+type found struct {
+	// cells counts those that feed the Federation.
+	cells int
+	// wrong says of the others what is wrong with them.
+	wrong    map[string]error
+	seen     workload.Observation
+	followed error
+}
+
 // report writes what was seen, if it differs from what was told before.
-func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, cells int32, seen workload.Observation, followed error) error {
+func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found found) error {
 	before := f.DeepCopy()
 	f.Status.ObservedGeneration = f.Generation
-	f.Status.Cells = cells
-	f.Status.Parts = seen.Parts
+	f.Status.Cells = int32(found.cells)
+	f.Status.Parts = found.seen.Parts
 	return r.reporter.Report(ctx, workload.Report{
-		Before: before, Object: f, Conditions: &f.Status.Conditions, Problem: followed, Waiting: seen.Waiting(),
+		Before: before, Object: f, Conditions: &f.Status.Conditions,
+		Problem: found.followed, Waiting: found.seen.Waiting(), Note: note(found.wrong),
 	})
 }

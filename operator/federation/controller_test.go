@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -42,6 +43,7 @@ func TestReconciler(t *testing.T) {
 		{"changes nothing twice", changesNothingTwice},
 		{"reports ready parts", reportsReadyParts},
 		{"cells feed the cascade", cellsFeedTheCascade},
+		{"a cell that is wrong harms no other", leavesOutTheWrongCell},
 		{"waits for its cache", waitsForItsCache},
 		{"puts back what was edited", putsBackEdits},
 		{"invalid changes nothing", invalidChangesNothing},
@@ -134,6 +136,29 @@ func cellsFeedTheCascade(t *testing.T, w *world) {
 	require.Contains(t, w.text(t, "cascade-asia"), "127.93.0.2:9090")
 	require.NotContains(t, w.text(t, "cascade-asia"), "127.93.0.1:9090")
 	require.Equal(t, template, w.statefulSet(t, "cascade-asia").Generation, "a change of cells must not restart the cascade")
+}
+
+// A newcomer says that it is where an older cell is already.
+func leavesOutTheWrongCell(t *testing.T, w *world) {
+	time.Sleep(1100 * time.Millisecond) // ages are known to the second
+	w.cell(t, "asia-0", "asia", "127.93.0.2:9090")
+	w.cell(t, "asia-3", "asia", "127.93.0.3:9090")
+	w.reconcile(t, "fleet")
+	f := w.federation(t, "fleet")
+	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
+	require.Equal(t, v1alpha1.ReasonAvailable, ready.Reason, ready.Message)
+	require.Contains(t, ready.Message, `Cell "asia-0" is not read: endpoint 127.93.0.2:9090 of the edge belongs to Cell "asia-1"`)
+	require.Equal(t, int32(3), f.Status.Cells)
+	require.Contains(t, w.text(t, "cascade-asia"), "127.93.0.3:9090", "what came with it is read")
+	require.Equal(t, 1, strings.Count(w.text(t, "cascade-asia"), "127.93.0.2:9090"), "the older one is read, once")
+	require.Contains(t, w.text(t, "cascade-asia"), "asia-0", "a cell that is not read is missing, and must be seen to be")
+
+	for _, name := range []string{"asia-0", "asia-3"} {
+		require.NoError(t, w.admin.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	}
+	w.reconcile(t, "fleet")
+	ready = meta.FindStatusCondition(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady)
+	require.Equal(t, "every part is ready", ready.Message)
 }
 
 func putsBackEdits(t *testing.T, w *world) {

@@ -1,6 +1,8 @@
 package federation
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,20 +123,6 @@ func remediator(parts parts, at addresses) workload.Program {
 	return workload.Program{Part: parts.remediator(), Args: args}
 }
 
-// feeding are the cells that belong to the Federation: those of its
-// geographies that are not on their way out, whether they can be reached or not.
-func feeding(f *v1alpha1.Federation, cells []v1alpha1.Cell) []v1alpha1.Cell {
-	var out []v1alpha1.Cell
-	for _, c := range cells {
-		known := slices.ContainsFunc(f.Spec.Geographies, func(g v1alpha1.Geography) bool { return g.Name == c.Spec.Geography })
-		if known && c.DeletionTimestamp.IsZero() {
-			out = append(out, c)
-		}
-	}
-	slices.SortFunc(out, func(a, b v1alpha1.Cell) int { return strings.Compare(a.Name, b.Name) })
-	return out
-}
-
 func check(f, chief *v1alpha1.Federation) error {
 	if chief.UID != f.UID {
 		return workload.Invalidf("metadata.name: Federation %q is in charge already; a hub has one", chief.Name)
@@ -143,4 +131,13 @@ func check(f, chief *v1alpha1.Federation) error {
 		return err
 	}
 	return workload.CheckInterval(f)
+}
+
+// note tells of the cells that are left out, for the condition.
+func note(wrong map[string]error) string {
+	var notes []string
+	for _, cell := range slices.Sorted(maps.Keys(wrong)) {
+		notes = append(notes, fmt.Sprintf("Cell %q is not read: %s", cell, wrong[cell]))
+	}
+	return strings.Join(notes, "; ")
 }

@@ -52,11 +52,16 @@ type Report struct {
 	Problem error
 	// Waiting names the parts that are not ready.
 	Waiting []string
+	// Note is what the message should say beside that, or nothing.
+	Note string
 }
 
 // Report writes the status, if it differs from what was told before.
 func (r *Reporter) Report(ctx context.Context, what Report) error {
 	now := Ready(what.Object.GetGeneration(), what.Problem, what.Waiting)
+	if what.Note != "" {
+		now.Message = bounded(now.Message + "; " + what.Note)
+	}
 	before := ""
 	if c := meta.FindStatusCondition(*what.Conditions, v1alpha1.ConditionReady); c != nil {
 		before = c.Reason

@@ -1,0 +1,83 @@
+package workload
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+// Feeding are the cells that belong to the Federation, by name: those of its
+// geographies that are not on their way out, whether they can be reached or not.
+func Feeding(f *v1alpha1.Federation, cells []v1alpha1.Cell) []v1alpha1.Cell {
+	var out []v1alpha1.Cell
+	for _, c := range cells {
+		known := slices.ContainsFunc(f.Spec.Geographies, func(g v1alpha1.Geography) bool { return g.Name == c.Spec.Geography })
+		if known && c.DeletionTimestamp.IsZero() {
+			out = append(out, c)
+		}
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.Cell) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Settle takes out of the cells of a Federation what would keep all of them from
+// being read, and says of each cell concerned what is wrong with it. A cell
+// whose endpoints cannot be used, because they are none or an older cell has
+// them, stays without any: it is expected, and seen to be missing. One that
+// cannot even be named is left out. The order given stays.
+func Settle(cells []v1alpha1.Cell) (settled []v1alpha1.Cell, wrong map[string]error) {
+	byAge := slices.SortedFunc(slices.Values(cells), func(a, b v1alpha1.Cell) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	wrong = map[string]error{}
+	unnamed := map[string]bool{}
+	owners := map[endpoint]string{}
+	for _, c := range byAge {
+		if err := checkLabels(c); err != nil {
+			wrong[c.Name], unnamed[c.Name] = err, true
+		} else if err := take(owners, c); err != nil {
+			wrong[c.Name] = err
+		}
+	}
+	for _, c := range cells {
+		if wrong[c.Name] != nil {
+			c.Status.EdgeEndpoints = nil // of the copy alone
+		}
+		if !unnamed[c.Name] {
+			settled = append(settled, c)
+		}
+	}
+	return settled, wrong
+}
+
+func checkLabels(c v1alpha1.Cell) error {
+	if err := promcfg.CheckLabelValue("metadata.name", c.Name); err != nil {
+		return err
+	}
+	return promcfg.CheckLabelValue("spec.region", c.Spec.Region)
+}
+
+// endpoint is one of a geography: networks of two geographies may be alike, and
+// no cascade reads both.
+type endpoint struct{ geography, address string }
+
+// take gives a cell all of its endpoints, or none.
+func take(owners map[endpoint]string, c v1alpha1.Cell) error {
+	for _, address := range c.Status.EdgeEndpoints {
+		if err := promcfg.CheckAddress("endpoint of the edge", address); err != nil {
+			return err
+		}
+		if owner, taken := owners[endpoint{c.Spec.Geography, address}]; taken {
+			return fmt.Errorf("endpoint %s of the edge belongs to Cell %q, which is older, already; "+
+				"each edge needs an address of its own that the cascade can tell apart (spec.edge.endpoints)", address, owner)
+		}
+	}
+	for _, address := range c.Status.EdgeEndpoints {
+		owners[endpoint{c.Spec.Geography, address}] = c.Name
+	}
+	return nil
+}
