@@ -98,11 +98,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	var federations v1alpha1.FederationList
-	if err := r.Client.List(ctx, &federations); err != nil {
-		return ctrl.Result{}, fmt.Errorf("listing federations: %w", err)
+	var cells v1alpha1.CellList
+	if err := errors.Join(r.Client.List(ctx, &federations), r.Client.List(ctx, &cells)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("listing federations and cells: %w", err)
 	}
-	seen, followed := r.follow(ctx, c, workload.InCharge(federations.Items))
-	followed = explain(followed)
+	federation := workload.InCharge(federations.Items)
+	seen, followed := r.follow(ctx, c, federation)
+	if followed = explain(followed); followed == nil {
+		followed = readable(c, federation, cells.Items, seen)
+	}
 	if err := r.report(ctx, c, seen, followed); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
@@ -137,6 +141,9 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 		return nil, err
 	}
 	p := place(c, r.Namespace)
+	if err := claim(ctx, remote, p, c.Name); err != nil {
+		return nil, err
+	}
 	if err := r.apply(ctx, remote, p, c, f); err != nil {
 		return nil, err
 	}
@@ -209,7 +216,7 @@ func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, seen *workloa
 	before := c.DeepCopy()
 	var waiting, pods []string
 	if seen != nil {
-		waiting, pods = seen.Waiting(), seen.Pods["edge"]
+		waiting, pods = seen.Waiting(), seen.Pods[edgeName]
 		c.Status.Parts = seen.Parts
 	}
 	c.Status.EdgeEndpoints = endpoints(c, pods)

@@ -1,8 +1,10 @@
 package cell
 
 import (
+	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,16 +37,19 @@ func TestReconciler(t *testing.T) {
 		{"applies every part", appliesEveryPart},
 		{"changes nothing twice", changesNothingTwice},
 		{"reports the edge", reportsTheEdge},
+		{"a second Cell for the cluster", refusesTheSecond},
 		{"keeps a dead edge's address", keepsDeadEdge},
 		{"invalid changes nothing", invalidChangesNothing},
 		{"no node operator without a Job", noNodeOperator},
 		{"an external edge", externalEdge},
+		{"an endpoint of another cell", endpointOfAnother},
 		{"the kubeconfig was revoked", revoked},
 		{"unreachable", unreachable},
 		{"a hanging cell is given up on", hanging},
 		{"an unreachable cell is not let go", notLetGo},
 		{"leaves nothing behind", leavesNothing},
 		{"an abandoned cell is let go", abandoned},
+		{"two Cells at once", twoAtOnce},
 		{"rights in the cell are narrow", rightsAreNarrow},
 	} {
 		require.True(t, t.Run(step.name, func(t *testing.T) { step.run(t, w) }), "the steps after it would not mean anything")
@@ -130,6 +136,22 @@ func reportsTheEdge(t *testing.T, w *world) {
 	require.True(t, meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady))
 }
 
+// The kubeconfig of a second Cell leads to the same cluster.
+func refusesTheSecond(t *testing.T, w *world) {
+	before := w.versions(t)
+	w.newCell(t, "second")
+	w.secret(t, "second", w.access)
+	for range 2 {
+		w.reconcile(t, "second")
+		w.requireReason(t, "second", v1alpha1.ReasonInvalid, `leads to the cluster of Cell "asia-1", whose StatefulSet edge`)
+		w.reconcile(t, "asia-1")
+	}
+	require.NoError(t, w.admin.Delete(t.Context(), w.cell(t, "second")))
+	w.reconcile(t, "second")
+	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), client.ObjectKey{Name: "second"}, &v1alpha1.Cell{})))
+	require.Equal(t, before, w.versions(t), "the first goes on undisturbed")
+}
+
 func keepsDeadEdge(t *testing.T, w *world) {
 	require.NoError(t, w.admin.Delete(t.Context(), w.pod(t, "edge-0"), client.GracePeriodSeconds(0)))
 	w.reconcile(t, "asia-1")
@@ -181,12 +203,26 @@ func externalEdge(t *testing.T, w *world) {
 	require.ElementsMatch(t, c.Spec.Edge.Endpoints, w.cell(t, "asia-1").Status.EdgeEndpoints)
 }
 
+// What the Federation leaves out says so itself.
+func endpointOfAnother(t *testing.T, w *world) {
+	older := w.cell(t, "alpha")
+	older.Status.EdgeEndpoints = []string{"10.0.0.2:9090"}
+	require.NoError(t, w.admin.Status().Update(t.Context(), older))
+	w.reconcile(t, "asia-1")
+	c := w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, `endpoint 10.0.0.2:9090 of the edge belongs to Cell "alpha"`)
+	require.Len(t, c.Status.EdgeEndpoints, 2)
+	w.deployment(t, "edge-agent")
+	require.NoError(t, w.admin.Delete(t.Context(), older))
+	w.reconcile(t, "asia-1")
+	require.NotContains(t, meta.FindStatusCondition(w.cell(t, "asia-1").Status.Conditions, v1alpha1.ConditionReady).Message, "belongs")
+}
+
 // A cell that answers no is not one that does not answer.
 func revoked(t *testing.T, w *world) {
 	w.secret(t, "asia-1", w.kubeconfig(w.config.Host, "no-such-token"))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err)
-	w.requireReason(t, "asia-1", v1alpha1.ReasonApplyFailed, "applying Service edge-agent")
+	w.requireReason(t, "asia-1", v1alpha1.ReasonApplyFailed, "looking for the parts of other Cells")
 	w.secret(t, "asia-1", w.access)
 	w.reconcile(t, "asia-1")
 }
@@ -250,6 +286,42 @@ func abandoned(t *testing.T, w *world) {
 	require.NoError(t, w.admin.Delete(t.Context(), c))
 	w.reconcile(t, "lost")
 	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), client.ObjectKey{Name: "lost"}, &v1alpha1.Cell{})))
+}
+
+// Two Cells find the same cluster empty at the same moment: one of them has it.
+func twoAtOnce(t *testing.T, w *world) {
+	names := []string{"left", "right"}
+	for range 5 {
+		var both sync.WaitGroup
+		for _, name := range names {
+			w.newCell(t, name)
+			w.secret(t, name, w.access)
+		}
+		errs := make([]error, len(names))
+		for i, name := range names {
+			both.Go(func() { _, errs[i] = w.tryReconcile(t, name) })
+		}
+		both.Wait()
+		require.NoError(t, errors.Join(errs...))
+		owners := map[string]bool{}
+		for _, list := range kinds() {
+			require.NoError(t, w.admin.List(t.Context(), list, client.HasLabels{v1alpha1.LabelCell}))
+			require.NoError(t, meta.EachListItem(list, func(o runtime.Object) error {
+				owners[o.(client.Object).GetLabels()[v1alpha1.LabelCell]] = true
+				return nil
+			}))
+		}
+		require.Len(t, owners, 1)
+		for _, name := range names {
+			reason := v1alpha1.ReasonInvalid
+			if owners[name] {
+				reason = v1alpha1.ReasonProgressing
+			}
+			w.requireReason(t, name, reason, "")
+			require.NoError(t, w.admin.Delete(t.Context(), w.cell(t, name)))
+			w.reconcile(t, name)
+		}
+	}
 }
 
 func rightsAreNarrow(t *testing.T, w *world) {

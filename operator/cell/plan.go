@@ -15,11 +15,14 @@ import (
 // edgeReplica is the one server of an edge.
 const edgeReplica = "a"
 
+// edgeName is the edge's workload, and the ConfigMap that every cell has.
+const edgeName = "edge"
+
 type parts struct{ images v1alpha1.Images }
 
 func (p parts) edge() workload.Part {
 	return workload.Part{
-		Name: "edge", Component: v1alpha1.ComponentEdge, ServiceAccount: "edge",
+		Name: edgeName, Component: v1alpha1.ComponentEdge, ServiceAccount: "edge",
 		Labels: map[string]string{v1alpha1.LabelReplica: edgeReplica},
 		Image:  p.images.Prometheus, Port: workload.PrometheusPort,
 	}
@@ -123,4 +126,16 @@ func endpoints(c *v1alpha1.Cell, pods []string) []string {
 		return pods
 	}
 	return c.Status.EdgeEndpoints
+}
+
+// readable finds out whether the cascade can read the edge where it is now. The
+// Federation leaves out the same ones, by the same rule.
+func readable(c *v1alpha1.Cell, f *v1alpha1.Federation, all []v1alpha1.Cell, seen *workload.Observation) error {
+	now := c.DeepCopy()
+	now.Status.EdgeEndpoints = endpoints(c, seen.Pods[edgeName])
+	others := slices.DeleteFunc(slices.Clone(all), func(other v1alpha1.Cell) bool { return other.Name == c.Name })
+	if _, wrong := workload.Settle(workload.Feeding(f, append(others, *now))); wrong[c.Name] != nil {
+		return workload.Invalid(wrong[c.Name])
+	}
+	return nil
 }
