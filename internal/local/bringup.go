@@ -43,6 +43,9 @@ func (s *start) bringUp(ctx context.Context, h *handle) error {
 		return s.install(groupCtx, watch)
 	})
 	if err := group.Wait(); err != nil {
+		if ctx.Err() == nil {
+			err = watch.unlessEnded(err)
+		}
 		return s.late(ctx, waiting, timeout, err)
 	}
 	r, err := readRecord(s.layout)

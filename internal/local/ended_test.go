@@ -67,6 +67,15 @@ func TestDownDuringAStart(t *testing.T) {
 	require.NoDirExists(t, f.Layout.Dir)
 }
 
+// While the fleet ends, what is being installed fails in words that say nothing.
+func TestFailureWhileTheFleetEndsIsItsEnd(t *testing.T) {
+	f := supervisedBy(t, "sleep 1")
+	require.NoError(t, os.WriteFile(f.Layout.StatusFile(), []byte(`{"components": [{"name": "etcd", "state": "Stopped"}]}`), 0o600))
+	require.NoError(t, os.Remove(filepath.Join(f.Layout.PKIDir("dingtalk"), "secret"))) // the installation fails at once
+	err := await(t, bringUp(t.Context(), f), 5*time.Second)
+	require.EqualError(t, err, "the fleet was stopped while it started")
+}
+
 // The supervisor and what it runs were stopped by SIGSTOP: none of them hears.
 func TestDownOfAFleetThatHangs(t *testing.T) {
 	f := supervisedBy(t, "sleep 301 & kill -STOP $!; kill -STOP $$")

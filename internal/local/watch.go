@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,6 +64,22 @@ func (w *watcher) ended() error {
 		return errStopped
 	}
 	return fmt.Errorf("the supervisor ended: %w%s", w.supervisor.err, tail(w.layout, "supervisor"))
+}
+
+// unlessEnded returns err, or how the supervisor ended where that explains it: an
+// API server that went away with the fleet is no failure of its own.
+func (w *watcher) unlessEnded(err error) error {
+	wait := time.Duration(0)
+	status, reading := supervisor.ReadStatus(w.layout.StatusFile())
+	if reading == nil && slices.ContainsFunc(status.Components, stopped) {
+		wait = stopTimeout // it is ending
+	}
+	select {
+	case <-w.supervisor.exited:
+		return w.ended()
+	case <-time.After(wait):
+		return err
+	}
 }
 
 func (w *watcher) hopelessness(status supervisor.Status) error {

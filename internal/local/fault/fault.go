@@ -100,7 +100,7 @@ func (f Fault) check() error {
 			continue
 		}
 		known := slices.IndexFunc(Kinds(), func(d Description) bool { return d.Kind == f.Kind })
-		return fmt.Errorf("injecting %s: it takes no %s, but what this shows: %s", f.Kind, field.flag, Kinds()[known].Arguments)
+		return fmt.Errorf("injecting %s: it takes no %s; it takes, for example, %s", f.Kind, field.flag, Kinds()[known].Arguments)
 	}
 	return nil
 }
