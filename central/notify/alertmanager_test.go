@@ -117,7 +117,7 @@ func TestAlertmanagerToRobot(t *testing.T) {
 	eventually(t, "both have told of the end", received(resultDuplicate, 2))
 	eventually(t, "the end is told", func() bool { return len(p.Messages()) == 2 })
 	require.Contains(t, p.texts(), "RESOLVED · critical · PharosNodeNotReady")
-	require.Contains(t, p.texts(), "**until** "+utc(ends))
+	require.Contains(t, p.texts(), "until "+ends.UTC().Format("15:04:05 UTC"))
 }
 
 func TestAlertmanagerAsksAgainWhenTheSpoolFails(t *testing.T) {

@@ -24,54 +24,78 @@ func severityOf(a template.Alert) int {
 	return 1
 }
 
-// bounded packs as much as maxMessages hold, the most severe alerts first, and
-// says at the end how many are left out and where to see them.
-func bounded(batch []notification, room int) (texts []string, leftOut int) {
-	alerts := mostSevereFirst(batch)
+// bounded packs as much as maxMessages hold. The most severe alerts are chosen,
+// and the end says how many are left out and where to see them.
+func bounded(alerts []template.Alert, batch []notification, room int) (texts []string, leftOut int) {
+	chosen := mostSevereFirst(alerts)
+	missing := missingFrom(batch)
+	blocks := make(map[string]string, len(chosen))
+	for _, a := range chosen {
+		blocks[episode(a)] = shorten(alertBlock(a), room)
+	}
+	first := func(n int) []string {
+		shown := make([]string, 0, n+1)
+		for _, a := range firingFirst(chosen[:n]) {
+			shown = append(shown, blocks[episode(a)])
+		}
+		if len(chosen)-n+missing > 0 {
+			shown = append(shown, rest(chosen[n:], missing, batch))
+		}
+		return pack(shown, room)
+	}
+	fit := sort.Search(len(chosen)+1, func(n int) bool { return len(first(n)) > maxMessages }) - 1
+	return first(fit), len(chosen) - fit + missing
+}
+
+// missingFrom is how many alerts Alertmanager itself has not handed over.
+func missingFrom(batch []notification) int {
 	missing := 0
 	for _, n := range batch {
 		missing += int(min(n.Truncated, 1<<31))
 	}
-	blocks := make([]string, len(alerts))
-	for i, a := range alerts {
-		blocks[i] = shorten(alertBlock(a), room)
-	}
-	first := func(n int) []string {
-		shown := slices.Clone(blocks[:n])
-		if len(alerts)-n+missing > 0 {
-			shown = append(shown, rest(alerts[n:], missing, batch))
-		}
-		return pack(shown, room)
-	}
-	fit := sort.Search(len(blocks)+1, func(n int) bool { return len(first(n)) > maxMessages }) - 1
-	return first(fit), len(blocks) - fit + missing
+	return missing
 }
 
-// mostSevereFirst keeps of each alert its last word, because the one before it
-// would say what is no longer so. What fires comes before what has ended, and
-// otherwise the given order stays.
-func mostSevereFirst(batch []notification) []template.Alert {
+// lastWords keeps of each alert's every firing what was said last, because what
+// was said before is no longer so. The given order stays.
+func lastWords(batch []notification) []template.Alert {
 	var all []template.Alert
 	for _, n := range batch {
 		all = append(all, n.Alerts...)
 	}
 	last := map[string]int{}
 	for i, a := range all {
-		last[a.Fingerprint] = i
+		last[episode(a)] = i
 	}
 	alerts := make([]template.Alert, 0, len(last))
 	for i, a := range all {
-		if last[a.Fingerprint] == i {
+		if last[episode(a)] == i {
 			alerts = append(alerts, a)
 		}
 	}
-	slices.SortStableFunc(alerts, func(a, b template.Alert) int {
+	return alerts
+}
+
+// firingFirst is the order in which alerts are told: the firing ones, then the
+// ended ones, the most severe of each first, and otherwise as given.
+func firingFirst(alerts []template.Alert) []template.Alert {
+	return slices.SortedStableFunc(slices.Values(alerts), func(a, b template.Alert) int {
 		return cmp.Or(
-			cmp.Compare(severityOf(a), severityOf(b)),
 			cmp.Compare(a.Status, b.Status), // firing is before resolved
+			cmp.Compare(severityOf(a), severityOf(b)),
 		)
 	})
-	return alerts
+}
+
+// mostSevereFirst is the order in which alerts are chosen when not all can be
+// told: that something critical has ended is worth more than one warning of many.
+func mostSevereFirst(alerts []template.Alert) []template.Alert {
+	return slices.SortedStableFunc(slices.Values(alerts), func(a, b template.Alert) int {
+		return cmp.Or(
+			cmp.Compare(severityOf(a), severityOf(b)),
+			cmp.Compare(a.Status, b.Status),
+		)
+	})
 }
 
 // rest tells of what is left out: the alerts given, and those that Alertmanager

@@ -16,28 +16,30 @@ import (
 func TestRenderForAPersonAtThree(t *testing.T) {
 	firing := alertOf("PharosNodeNotReady", "shop-node-03", statusFiring)
 	firing.Labels["rack"], firing.Labels["job"] = "rack-1", "kubelet"
+	firing.Annotations["description"] = "It is not repaired."
+	firing.StartsAt = started.In(time.FixedZone("CST", 8*3600))
 	resolved := alertOf("PharosNodeNotReady", "shop-node-04", statusResolved)
+	resolved.Annotations["description"] = "It is not repaired, either."
 	resolved.EndsAt = started.Add(90 * time.Second)
-	n := notificationOf("g", statusFiring, firing, resolved)
+	n := notificationOf("g", statusFiring, resolved, firing)
 	n.Truncated = 2
 
 	got, leftOut := render([]notification{n}, bodyLimit)
 	require.Zero(t, leftOut)
-	want := []message{newMessage("[FIRING 1, RESOLVED 1] PharosNodeNotReady", strings.Join([]string{
+	want := []message{newMessage("[FIRING] critical: node shop-node-03 of shop in asia-1 — PharosNodeNotReady, and 2 more, 1 resolved", strings.Join([]string{
 		"### FIRING · critical · PharosNodeNotReady",
 		"**where** cell asia-1 · cluster shop · rack rack-1 · node shop-node-03 · job kubelet",
-		"**since** 2026-11-30 03:04:05 UTC",
+		"**firing since** 2026-11-30 03:04:05 UTC",
 		"Node shop-node-03 is not ready.",
+		"It is not repaired.",
 		"[runbook](https://runbooks.example/PharosNodeNotReady)",
 		"---",
 		"### RESOLVED · critical · PharosNodeNotReady",
 		"**where** cell asia-1 · cluster shop · node shop-node-04",
-		"**since** 2026-11-30 03:04:05 UTC",
-		"**until** 2026-11-30 03:05:35 UTC",
-		"Node shop-node-04 is not ready.",
-		"[runbook](https://runbooks.example/PharosNodeNotReady)",
+		"**was firing for** 1 min 30 s, from 2026-11-30 03:04:05 UTC until 03:05:35 UTC",
+		"**alert was** Node shop-node-04 is not ready.",
 		"---",
-		"and 2 more of this group; see Alertmanager",
+		"**… and 2 more**; see Alertmanager",
 	}, "\n\n"))}
 	require.Empty(t, cmp.Diff(want, got))
 }
@@ -51,7 +53,7 @@ func TestDigestTellsOfEveryAlertInOrder(t *testing.T) {
 	messages, leftOut := render(batch, bodyLimit)
 	require.Zero(t, leftOut)
 	require.Greater(t, len(messages), 1)
-	require.Equal(t, fmt.Sprintf("[FIRING 100] 2 alerts (1/%d)", len(messages)), messages[0].Markdown.Title)
+	require.Equal(t, fmt.Sprintf("[FIRING] critical: node node-000 of shop in asia-1 — A0, and 99 more (1/%d)", len(messages)), messages[0].Markdown.Title)
 
 	all := ""
 	for _, m := range messages {
@@ -65,6 +67,44 @@ func TestDigestTellsOfEveryAlertInOrder(t *testing.T) {
 		last = at
 	}
 	require.Equal(t, digestMax, strings.Count(all, "### FIRING"))
+}
+
+// What waits is told as it is by then: an alert that has ended meanwhile is not
+// told as firing, and the end of an earlier firing is not lost.
+func TestADigestTellsOfEachFiringTheLastWord(t *testing.T) {
+	began, ended := alertOf("Down", "n1", statusFiring), alertOf("Down", "n1", statusResolved)
+	ended.EndsAt = started.Add(time.Minute)
+	again := began
+	again.StartsAt = started.Add(time.Hour)
+	of := func(a template.Alert) notification { return notificationOf("g", a.Status, a) }
+
+	text, _ := told(t, []notification{of(began), of(ended)}, bodyLimit)
+	require.NotContains(t, text, "FIRING")
+	text, _ = told(t, []notification{of(ended), of(again)}, bodyLimit)
+	require.Less(t, strings.Index(text, "### FIRING"), strings.Index(text, "### RESOLVED"))
+	require.Contains(t, text, "**firing since** 2026-11-30 04:04:05 UTC")
+	require.Contains(t, text, "until 03:05:05 UTC")
+}
+
+func TestTheEndOfAnAlertSaysHowLongItFired(t *testing.T) {
+	for name, c := range map[string]struct {
+		until time.Time
+		want  string
+	}{
+		"seconds":      {started.Add(20 * time.Second), "**was firing for** 20 s, from 2026-11-30 03:04:05 UTC until 03:04:25 UTC"},
+		"minutes":      {started.Add(2 * time.Minute), "**was firing for** 2 min, from 2026-11-30 03:04:05 UTC until 03:06:05 UTC"},
+		"hours":        {started.Add(3*time.Hour + 5*time.Minute + time.Second), "**was firing for** 3 h 5 min, from 2026-11-30 03:04:05 UTC until 06:09:06 UTC"},
+		"days":         {started.Add(49 * time.Hour), "**was firing for** 2 d 1 h, from 2026-11-30 03:04:05 UTC until 2026-12-02 04:04:05 UTC"},
+		"no end":       {time.Time{}, "**was firing** from 2026-11-30 03:04:05 UTC"},
+		"clocks apart": {started.Add(-time.Second), "**was firing** from 2026-11-30 03:04:05 UTC"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := alertOf("Down", "n1", statusResolved)
+			a.EndsAt = c.until
+			text, _ := told(t, []notification{notificationOf("g", statusResolved, a)}, bodyLimit)
+			require.Contains(t, text, c.want+"\n")
+		})
+	}
 }
 
 func TestRenderKeepsInsideTheLimit(t *testing.T) {

@@ -85,3 +85,9 @@ func (n notification) identity() string {
 	sum := sha256.Sum256([]byte(head + "\n" + strings.Join(parts, "\n")))
 	return hex.EncodeToString(sum[:16])
 }
+
+// episode names one firing of one alert. It is a hash, to be of one size.
+func episode(a template.Alert) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d", a.Fingerprint, a.StartsAt.UnixMilli()))
+	return hex.EncodeToString(sum[:16])
+}

@@ -158,10 +158,10 @@ func TestRelayTellsOnce(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.tell(numbered(1)), "a peer says the same")
 	eventually(t, "told", func() bool { return r.pending() == 0 && len(p.Messages()) == 1 })
 	require.Equal(t, http.StatusOK, r.tell(numbered(1)), "and once more when it is sent")
-	require.Equal(t, http.StatusAccepted, r.tell(notificationOf("g01", statusResolved, alertOf("Down", "n", statusResolved))))
+	require.Equal(t, http.StatusAccepted, r.tell(notificationOf("g01", statusResolved, alertOf("Down", "n01", statusResolved))))
 	eventually(t, "the resolve is told", func() bool { return len(p.Messages()) == 2 })
-	require.Equal(t, "[FIRING 1] Down", p.Messages()[0].Title)
-	require.Equal(t, "[RESOLVED 1] Down", p.Messages()[1].Title)
+	require.Equal(t, "[FIRING] critical: node n01 of shop in asia-1 — Down", p.Messages()[0].Title)
+	require.Equal(t, "[RESOLVED] critical: node n01 of shop in asia-1 — Down", p.Messages()[1].Title)
 	require.Contains(t, r.metric("pharos_notify_received_total"), `{result="duplicate",robot="ops"} 2`)
 }
 

@@ -43,7 +43,7 @@ func filesIn(t *testing.T, s *spool, sub string) int {
 }
 
 func numbered(i int) notification {
-	return notificationOf(fmt.Sprintf("g%02d", i), statusFiring, alertOf("Down", "n", statusFiring))
+	return notificationOf(fmt.Sprintf("g%02d", i), statusFiring, alertOf("Down", fmt.Sprintf("n%02d", i), statusFiring))
 }
 
 func TestSpoolKeepsOrderAcrossRestarts(t *testing.T) {
