@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,12 +47,13 @@ type spool struct {
 	pending []entry              // the queue folder, oldest first
 	seen    map[string]time.Time // identity to when it was received
 	sent    map[string]time.Time // names in the sent folder to when they were received
+	ends    ends
 	dead    int
 }
 
 // openSpool reads what an earlier run left.
 func openSpool(dir string, window time.Duration, log *slog.Logger) (*spool, error) {
-	s := &spool{dir: dir, window: window, log: log, seen: map[string]time.Time{}, sent: map[string]time.Time{}}
+	s := &spool{dir: dir, window: window, log: log, seen: map[string]time.Time{}, sent: map[string]time.Time{}, ends: newEnds()}
 	// What lies in the temporary folder was never answered for: Alertmanager asks again.
 	if err := os.RemoveAll(filepath.Join(dir, tempDir)); err != nil {
 		return nil, fmt.Errorf("clearing the spool's temporary folder: %w", err)
@@ -60,6 +62,9 @@ func openSpool(dir string, window time.Duration, log *slog.Logger) (*spool, erro
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, fmt.Errorf("creating the spool: %w", err)
 		}
+	}
+	if err := s.loadTold(); err != nil {
+		return nil, err
 	}
 	for _, sub := range []string{sentDir, queueDir, deadDir} {
 		if err := s.load(sub); err != nil {
@@ -106,8 +111,10 @@ func (s *spool) loadEntry(sub, name, identity string) error {
 	s.seen[identity] = later(s.seen[identity], e.ReceivedAt)
 	if sub == queueDir {
 		s.pending = append(s.pending, e)
+		s.ends.queue(e)
 	} else {
 		s.sent[name] = e.ReceivedAt
+		s.ends.finish(e, true)
 	}
 	return nil
 }
@@ -128,14 +135,19 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// add makes a notification durable. It reports false, and keeps nothing, when
-// the same was received within the window or is still waiting.
+// add makes a notification durable, without the ends that were told before. It
+// reports false, and keeps nothing, when the same was received within the window
+// or is still waiting, and when nothing is left to be told.
 func (s *spool) add(n notification) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forget(n.ReceivedAt)
-	identity := n.identity()
-	if _, ok := s.seen[identity]; ok {
+	identity := n.identity() // of all that was said, which is what a peer says, too
+	if s.known(identity) {
+		return false, nil
+	}
+	n.Alerts = s.ends.news(n)
+	if len(n.Alerts) == 0 || s.known(n.identity()) {
 		return false, nil
 	}
 	if len(s.pending) >= maxPending {
@@ -148,7 +160,13 @@ func (s *spool) add(n notification) (bool, error) {
 	s.next++
 	s.seen[identity] = n.ReceivedAt
 	s.pending = append(s.pending, e)
+	s.ends.queue(e)
 	return true, nil
+}
+
+func (s *spool) known(identity string) bool {
+	_, ok := s.seen[identity]
+	return ok
 }
 
 // write follows the only order that survives a power cut: content, then name,
@@ -222,6 +240,7 @@ func (s *spool) finish(n int, to string) error {
 	var errs []error
 	for _, e := range s.pending[:n] {
 		errs = append(errs, s.move(e.name, queueDir, to))
+		s.ends.finish(e, to == sentDir)
 		if to == deadDir {
 			s.dead++
 		} else {
@@ -234,12 +253,8 @@ func (s *spool) finish(n int, to string) error {
 
 // forget drops what is older than the window, except what still waits.
 func (s *spool) forget(now time.Time) {
-	for name, at := range s.sent {
-		// A file that cannot be removed now is tried again with the next notification.
-		if now.Sub(at) >= s.window && ignoreMissing(os.Remove(filepath.Join(s.dir, sentDir, name))) == nil {
-			delete(s.sent, name)
-		}
-	}
+	s.ends.forget(now)
+	s.forgetSent(now)
 	waiting := map[string]bool{}
 	for _, e := range s.pending {
 		_, identity, _ := splitName(e.name)
@@ -249,6 +264,34 @@ func (s *spool) forget(now time.Time) {
 		if now.Sub(at) >= s.window && !waiting[identity] {
 			delete(s.seen, identity)
 		}
+	}
+}
+
+// forgetSent empties the sent folder from its oldest end only: it is read again
+// in order, over the memory of ends that is written before, and a gap would
+// bring back what is no longer the last word. What cannot be written or removed
+// now is tried again with the next notification.
+func (s *spool) forgetSent(now time.Time) {
+	var old []string
+	for _, name := range slices.Sorted(maps.Keys(s.sent)) {
+		// A time far ahead is of a clock that was wrong, and must not stay for ever.
+		if now.Sub(s.sent[name]).Abs() < s.window {
+			break
+		}
+		old = append(old, name)
+	}
+	if len(old) == 0 {
+		return
+	}
+	if err := s.saveTold(); err != nil {
+		s.log.Error("sent notifications kept until it can be written which ends they told", slog.Any("error", err))
+		return
+	}
+	for _, name := range old {
+		if ignoreMissing(os.Remove(filepath.Join(s.dir, sentDir, name))) != nil {
+			return
+		}
+		delete(s.sent, name)
 	}
 }
 
