@@ -2,11 +2,13 @@
 // which Alertmanager has no receiver of its own.
 //
 // It answers 2xx only once a notification is on disk, tells the same thing
-// once however many Alertmanager peers say it, keeps inside each robot's rate,
-// and merges rather than loses: of a flood the most severe alerts are told, with
-// the number of the rest and where to see them. A notification may be sent twice after a crash
-// between sending and writing that down; it is never sent zero times. Run one
-// relay per spool: two would exceed the robots' rate between them.
+// once however many Alertmanager peers say it, and the end of an alert once
+// however long Alertmanager repeats it, keeps inside each robot's rate, and
+// merges rather than loses: of a flood the most severe alerts are told, with the
+// number of the rest and where to see them. A notification may be sent twice
+// after a crash between sending and writing that down; it is never sent zero
+// times. Run one relay per spool: two would exceed the robots' rate between
+// them.
 package notify
 
 import (
@@ -15,9 +17,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -138,6 +142,8 @@ func (r *Relay) newWorker(robot Robot, s *spool) *worker {
 // Run serves and sends until ctx ends. It returns once nothing is in flight;
 // what was not sent is in the spool.
 func (r *Relay) Run(ctx context.Context) error {
+	r.log.Info("relaying notifications", slog.String("address", r.server.Addr().String()),
+		slog.String("spool", r.opts.SpoolDir), slog.Any("robots", slices.Sorted(maps.Keys(r.workers))))
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var workers sync.WaitGroup

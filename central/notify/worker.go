@@ -85,44 +85,61 @@ func (w *worker) nextBatch() []entry {
 
 // deliver sends a batch and takes it from the queue, unless ctx ends first.
 func (w *worker) deliver(ctx context.Context, batch []entry) {
-	done, refusal := w.sendAll(ctx, batch)
-	if !done {
+	queue := notificationsOf(batch)
+	log := w.log.With(about(queue)...)
+	o := w.sendAll(ctx, log, queue)
+	if !o.done {
 		return
 	}
 	to := sentDir
-	if refusal != nil {
+	log = log.With(slog.Int("messages", o.messages))
+	if o.refusal != nil {
 		to = deadDir
-		w.log.Error("notification refused for good",
-			slog.Any("error", refusal), slog.Int("notifications", len(batch)),
-			slog.String("folder", w.spool.dir),
+		log.Error("notification refused for good",
+			slog.Any("error", o.refusal), slog.String("folder", w.spool.dir),
 			slog.String("todo", "mend what the error names, move the files from dead to queue, restart notify"))
-	} else if len(batch) > 1 {
-		w.metrics.digests.Inc()
+	} else {
+		log.Info("notification delivered")
+		if len(batch) > 1 {
+			w.metrics.digests.Inc()
+		}
 	}
 	if err := w.spool.finish(len(batch), to); err != nil {
-		w.log.Error("spool not updated; a restart would send these notifications again",
-			slog.Any("error", err), slog.Int("notifications", len(batch)))
+		log.Error("spool not updated; a restart would send these notifications again", slog.Any("error", err))
 	}
 }
 
+// about says in a log of what a batch tells.
+func about(queue []notification) []any {
+	alerts := firingFirst(lastWords(queue))
+	return []any{
+		slog.String("status", alerts[0].Status), slog.Int("alerts", len(alerts)), slog.Int("notifications", len(queue)),
+	}
+}
+
+// outcome is what became of a batch.
+type outcome struct {
+	done     bool  // all was sent, or was refused for good; not when ctx ended
+	refusal  error // why it was refused
+	messages int   // of how many it was made
+}
+
 // sendAll sends a batch, cut smaller each time the provider finds a part too
-// large. It is done when all was sent or was refused for good, with the
-// refusal; it is not done when ctx ended.
-func (w *worker) sendAll(ctx context.Context, batch []entry) (done bool, refusal error) {
-	queue := notificationsOf(batch)
+// large.
+func (w *worker) sendAll(ctx context.Context, log *slog.Logger, queue []notification) outcome {
 	for limit := bodyLimit; ; limit /= 2 {
 		messages, leftOut := render(queue, limit)
-		v, err := w.sendParts(ctx, messages)
+		v, err := w.sendParts(ctx, log.With(slog.Int("messages", len(messages))), messages)
 		switch {
 		case ctx.Err() != nil && v != verdictSent:
-			return false, nil
+			return outcome{}
 		case v == verdictSent:
 			w.countLeftOut(leftOut)
-			return true, nil
+			return outcome{done: true, messages: len(messages)}
 		case v == verdictTooBig && limit/2 >= minLimit:
 			continue
 		}
-		return true, err
+		return outcome{done: true, refusal: err, messages: len(messages)}
 	}
 }
 
@@ -142,9 +159,9 @@ func notificationsOf(batch []entry) []notification {
 }
 
 // sendParts sends messages in order, and stops at the first that is not sent.
-func (w *worker) sendParts(ctx context.Context, parts []message) (verdict, error) {
+func (w *worker) sendParts(ctx context.Context, log *slog.Logger, parts []message) (verdict, error) {
 	for _, part := range parts {
-		if v, err := w.sendUntilAnswered(ctx, part); v != verdictSent {
+		if v, err := w.sendUntilAnswered(ctx, log, part); v != verdictSent {
 			return v, err
 		}
 	}
@@ -153,7 +170,7 @@ func (w *worker) sendParts(ctx context.Context, parts []message) (verdict, error
 
 // sendUntilAnswered repeats one message until it is sent, refused or found too
 // large, or ctx ends.
-func (w *worker) sendUntilAnswered(ctx context.Context, m message) (verdict, error) {
+func (w *worker) sendUntilAnswered(ctx context.Context, log *slog.Logger, m message) (verdict, error) {
 	unknown := 0
 	retry := w.retry()
 	for {
@@ -178,11 +195,22 @@ func (w *worker) sendUntilAnswered(ctx context.Context, m message) (verdict, err
 		if ctx.Err() != nil {
 			return v, ctx.Err()
 		}
-		w.log.Warn("message not sent yet", slog.Any("error", err), slog.Duration("retryIn", wait))
+		logDeferred(log, v, err, wait)
 		if !sleep(ctx, wait) {
 			return v, ctx.Err()
 		}
 	}
+}
+
+// logDeferred tells of the provider's limit as what it is: nothing is wrong, and
+// nothing need be done.
+func logDeferred(log *slog.Logger, v verdict, err error, wait time.Duration) {
+	attrs := []any{slog.Any("error", err), slog.Duration("retryIn", wait)}
+	if v == verdictLimited {
+		log.Info("notification deferred, because the robot was sent too much", attrs...)
+		return
+	}
+	log.Warn("message not sent yet", attrs...)
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {
