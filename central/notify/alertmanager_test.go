@@ -120,6 +120,26 @@ func TestAlertmanagerToRobot(t *testing.T) {
 	require.Contains(t, p.texts(), "until "+ends.UTC().Format("15:04:05 UTC"))
 }
 
+// A Prometheus sends what has ended for a quarter of an hour, and another one
+// says another end: Alertmanager tells of it with whatever its group has next.
+func TestAnEndThatAlertmanagerRepeatsIsToldOnce(t *testing.T) {
+	p := newProvider(t)
+	r := startRelay(t, optionsFor(t, p.url), nil)
+	am := startAlertmanager(t, r.url)
+	starts := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
+	raise(t, am, "shop-node-03", starts, time.Time{})
+	eventually(t, "it is told", func() bool { return len(p.Messages()) == 1 })
+	ends := time.Now().Truncate(time.Millisecond)
+	raise(t, am, "shop-node-03", starts, ends)
+	eventually(t, "the end is told", func() bool { return len(p.Messages()) == 2 })
+
+	raise(t, am, "shop-node-03", starts, ends.Add(time.Millisecond))
+	raise(t, am, "shop-node-04", ends, time.Time{})
+	eventually(t, "the next is told", func() bool { return len(p.Messages()) == 3 })
+	require.Contains(t, p.Messages()[2].Text, "node shop-node-04")
+	require.NotContains(t, p.Messages()[2].Text, "shop-node-03")
+}
+
 func TestAlertmanagerAsksAgainWhenTheSpoolFails(t *testing.T) {
 	p := newProvider(t)
 	r := startRelay(t, optionsFor(t, p.url), nil)

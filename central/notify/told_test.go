@@ -102,14 +102,13 @@ func TestTheEndOfAnAlertThatCameBackIsTold(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := openTestSpool(t, dir)
 			for i, a := range []template.Alert{firing("n1"), ended("n1"), c.firing, c.ended} {
-				s = openTestSpool(t, dir)
+				s := openTestSpool(t, dir)
 				require.True(t, add(t, s, at(time.Duration(i)*20*time.Minute, a)))
 				s = openTestSpool(t, dir)
 				require.Equal(t, []string{a.Status + " n1"}, deliverAll(t, s))
 			}
-			s = openTestSpool(t, dir)
+			s := openTestSpool(t, dir)
 			require.False(t, add(t, s, at(80*time.Minute, c.ended)))
 		})
 	}
