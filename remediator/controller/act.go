@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,52 +17,75 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/signal"
 )
 
-func (c *Controller) act(ctx context.Context, decisions []policy.Decision) error {
+// act reports what could not be carried out, for the plan and for the round.
+func (c *Controller) act(ctx context.Context, decisions []policy.Decision) ([]policy.Failure, error) {
+	var failures []policy.Failure
 	var errs []error
 	for i := range decisions {
-		if decisions[i].Verdict != policy.Act {
+		d := decisions[i]
+		if d.Verdict != policy.Act || ctx.Err() != nil {
 			continue
 		}
-		if err := c.actOn(ctx, decisions[i]); err != nil {
-			errs = append(errs, fmt.Errorf("repairing machine %s in cell %s: %w", decisions[i].Machine.Name, decisions[i].Cell, err))
+		result, err := c.actOn(ctx, d)
+		c.metrics.request(result)
+		if err == nil {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("repairing machine %s in cell %s: %w", d.Machine.Name, d.Cell, err))
+		if result == refused || result == failed {
+			failures = append(failures, policy.Failure{Name: d.Name, Message: tried(d.Spec, err)})
 		}
 	}
-	return errors.Join(errs...)
+	return failures, errors.Join(append(errs, ctx.Err())...)
+}
+
+// tried is an error in one line, with what was tried.
+func tried(spec api.RemediationSpec, err error) string {
+	t := spec.Target
+	what := fmt.Sprintf("asking for %s of machine %s/%s in cell %s: %v", spec.Action, t.Namespace, t.Machine, t.Cell, err)
+	return strings.Join(strings.Fields(what), " ")
 }
 
 // actOn records the intent, looks once more at everything that may have changed,
 // asks for the repair and records that. A crash after any line leaves a record
 // from which the next round goes on.
-func (c *Controller) actOn(ctx context.Context, d policy.Decision) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+func (c *Controller) actOn(ctx context.Context, d policy.Decision) (string, error) {
 	rem, err := c.ledger.Record(ctx, d.Name, d.Spec)
 	if errors.Is(err, ledger.ErrEnded) {
-		return nil // ended in between: the next round decides anew
+		return conflict, nil // ended in between: the next round decides anew
 	}
 	if err != nil {
-		return err
+		return result(err), err
 	}
 	if !d.Recorded {
 		c.recorded(rem)
 	}
-	seen, withhold, err := c.lookAndAsk(ctx, d, rem)
+	seen, against, err := c.lookAndAsk(ctx, d, rem)
 	if errors.Is(err, actuate.ErrConflict) || errors.Is(err, actuate.ErrForeign) {
 		c.log.Info("Machine changed before it was patched; deciding anew",
 			slog.String("Remediation", rem.Name), slog.String("Machine", rem.Spec.Target.Machine), slog.Any("error", err))
-		return nil
+		return conflict, nil
 	}
 	if err != nil {
-		return err
+		u := policy.Withheld(rem, policy.ReasonRequestFailed, tried(rem.Spec, err))
+		return result(err), errors.Join(err, c.updateOne(ctx, u))
 	}
-	if withhold != nil {
-		return c.updateOne(ctx, *withhold)
+	if against != nil {
+		return withheld, c.updateOne(ctx, *against)
 	}
-	return c.updateOne(ctx, policy.Update{
+	return requested, c.updateOne(ctx, policy.Update{
 		Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationActing, Acted: true, Confirmation: seen.Signals,
 		Reason: policy.ReasonRequested, Message: "the node operator has not answered yet",
 	})
+}
+
+// result tells apart what is not to be expected to pass by itself.
+func result(err error) string {
+	if apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err) {
+		return refused
+	}
+	return failed
 }
 
 // lookAndAsk has one deadline for the last look and the write that rests on it. It
@@ -76,7 +100,8 @@ func (c *Controller) lookAndAsk(ctx context.Context, d policy.Decision, rem *api
 		return policy.Confirmation{}, nil, err
 	}
 	if seen.Reason != "" {
-		return policy.Confirmation{}, withheld(d, seen.Reason, seen.Message), nil
+		u := policy.Withheld(rem, seen.Reason, seen.Message)
+		return policy.Confirmation{}, &u, nil
 	}
 	return seen.Confirmation, nil, actuate.Request(ctx, seen.cell, seen.machine, rem, seen.StartBefore)
 }
@@ -121,16 +146,6 @@ func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, err
 	}
 	f.Machine = policy.FromMachine(machine)
 	return look{policy.Confirm(d, f, c.now()), cell.client, machine}, nil
-}
-
-// withheld cancels a repair for what is known, and leaves it written down for
-// what is not.
-func withheld(d policy.Decision, reason policy.Reason, message string) *policy.Update {
-	u := &policy.Update{Name: d.Name, Target: d.Spec.Target, Phase: api.RemediationPending, Reason: reason, Message: message}
-	if policy.Settled(reason) {
-		u.Phase = api.RemediationCancelled
-	}
-	return u
 }
 
 func (c *Controller) policy(ctx context.Context, name string) (*api.RemediationPolicy, error) {

@@ -43,6 +43,8 @@ func TestRemediator(t *testing.T) {
 		{"request that nobody takes up", testNotStarted},
 		{"refused", testRefused},
 		{"slow last look", testSlowLook},
+		{"write that is refused", testRefusedWrite},
+		{"record that is refused", testRefusedRecord},
 		{"silence before the patch", testSilenceBeforePatch},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
@@ -283,7 +285,11 @@ func afterRecord(hook func() error) interceptor.Funcs {
 func testCrashBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
-	_, err := f.dying(afterRecord(func() error { return errCrash })).round(t.Context())
+	ctx, die := context.WithCancel(t.Context())
+	_, err := f.dying(afterRecord(func() error {
+		die()
+		return errCrash
+	})).round(ctx)
 	require.ErrorIs(t, err, errCrash)
 	before := f.one()
 	require.Empty(t, before.Status.Phase)
@@ -299,12 +305,14 @@ func testCrashBeforePatch(t *testing.T, config *rest.Config) {
 func testCrashBeforeStatus(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
+	ctx, die := context.WithCancel(t.Context())
 	_, err := f.dying(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 		if _, ok := o.(*api.Remediation); ok {
+			die()
 			return errCrash
 		}
 		return c.SubResource(sub).Patch(ctx, o, p, opts...)
-	}}).round(t.Context())
+	}}).round(ctx)
 	require.ErrorIs(t, err, errCrash)
 	require.Empty(t, f.one().Status.Phase)
 	version := f.machine(sick).ResourceVersion

@@ -29,16 +29,22 @@ func (c *Controller) recorded(rem *api.Remediation) {
 	c.recorder.Event(rem, corev1.EventTypeNormal, string(policy.ReasonUnhealthy), rem.Spec.Reason)
 }
 
-// moved tells of a repair that entered another phase.
-func (c *Controller) moved(rem *api.Remediation) {
+// moved tells of a repair that entered another phase, or has another reason for its phase.
+func (c *Controller) moved(rem *api.Remediation, phase bool) {
 	s := rem.Status
-	c.metrics.phase(s.Phase)
+	if phase {
+		c.metrics.phase(s.Phase)
+	}
 	args := append(target(rem, policy.Reason(s.Reason), s.Message), slog.String("phase", string(s.Phase)))
 	kind := corev1.EventTypeNormal
-	if s.Phase == api.RemediationFailed {
+	switch {
+	case s.Phase == api.RemediationFailed:
 		kind = corev1.EventTypeWarning
 		c.log.Warn("Remediation failed", args...)
-	} else {
+	case s.Reason == string(policy.ReasonRequestFailed):
+		kind = corev1.EventTypeWarning
+		c.log.Warn("Remediation could not be begun", args...)
+	default:
 		c.log.Info("Remediation moved on", args...)
 	}
 	c.recorder.Event(rem, kind, s.Reason, s.Message)

@@ -16,6 +16,7 @@ type metrics struct {
 	duration  prometheus.Histogram
 	leading   prometheus.Gauge
 	phases    *prometheus.CounterVec
+	requests  *prometheus.CounterVec
 	held      *prometheus.GaugeVec
 	unhealthy prometheus.Gauge
 	unmatched prometheus.Gauge
@@ -41,13 +42,14 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		}),
 		leading:   gauge("leader", "1 while this process leads."),
 		phases:    counters("remediations_total", "Repairs that entered a phase; Pending counts those written down.", "phase"),
+		requests:  counters("requests_total", "Attempts to begin a repair, by result.", "result"),
 		held:      gauges("machines_held", "Unhealthy machines that are not being repaired, by reason.", "reason"),
 		unhealthy: gauge("machines_unhealthy", "Machines selected by a policy that some source calls unhealthy."),
 		unmatched: gauge("nodes_unmatched", "Nodes called unhealthy that no machine of the inventory bears."),
 		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
 		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
 	}
-	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells)
+	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells)
 	m.initialise(centrals)
 	return m
 }
@@ -55,6 +57,9 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 func (m *metrics) initialise(centrals []signal.Central) {
 	for _, result := range []string{"success", "error"} {
 		m.rounds.WithLabelValues(result)
+	}
+	for _, result := range []string{requested, withheld, conflict, refused, failed} {
+		m.requests.WithLabelValues(result)
 	}
 	for _, p := range []api.RemediationPhase{
 		api.RemediationPending, api.RemediationActing, api.RemediationVerifying,
@@ -78,6 +83,17 @@ func (m *metrics) round(took time.Duration, err error) {
 	m.rounds.WithLabelValues(result).Inc()
 	m.duration.Observe(took.Seconds())
 }
+
+// Results of an attempt to begin a repair.
+const (
+	requested = "requested" // it stands on the machine
+	withheld  = "withheld"  // the last look spoke against it
+	conflict  = "conflict"  // the machine changed in between
+	refused   = "refused"   // the API server will not have it
+	failed    = "error"     // anything else
+)
+
+func (m *metrics) request(result string) { m.requests.WithLabelValues(result).Inc() }
 
 func (m *metrics) leader(yes bool) { m.leading.Set(one(yes)) }
 

@@ -84,7 +84,9 @@ func testSlowLook(t *testing.T, config *rest.Config) {
 	}}).round(t.Context())
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	f.untouched()
-	require.Empty(t, f.one().Status.Phase, "the record waits for the next round")
+	require.Equal(t, api.RemediationPending, f.one().Status.Phase, "the record waits for the next round")
+	require.Equal(t, string(policy.ReasonRequestFailed), f.one().Status.Reason)
+	require.Contains(t, f.one().Status.Message, "context deadline exceeded")
 }
 
 // What happens to the rest of the cluster between record and patch counts, too.

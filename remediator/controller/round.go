@@ -27,11 +27,12 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	}
 	snapshot.Clusters = c.reader.Live(ctx, snapshot.Cells, policy.Suspects(policies, snapshot))
 	plan := policy.Decide(policies, snapshot, c.now())
+	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals))
+	failures, acted := c.act(ctx, plan.Decisions)
+	plan = plan.Failed(failures)
 	c.metrics.plan(plan, snapshot)
 	err = errors.Join(
-		c.update(ctx, plan.Updates),
-		c.withdraw(ctx, plan.Withdrawals),
-		c.act(ctx, plan.Decisions),
+		err, acted,
 		c.report(ctx, policies, plan.Policies),
 		silent(snapshot.Centrals),
 	)
@@ -97,15 +98,22 @@ func (c *Controller) updateOne(ctx context.Context, u policy.Update) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	rem, moved, err := c.ledger.Update(ctx, u, c.now())
+	if u.Reworded && c.now().Sub(c.reworded[u.Name]) < refresh {
+		return nil
+	}
+	delete(c.reworded, u.Name)
+	rem, change, err := c.ledger.Update(ctx, u, c.now())
 	if errors.Is(err, ledger.ErrEnded) {
 		return nil // ended by the leader before us; the next round sees it
 	}
 	if err != nil {
 		return err
 	}
-	if moved {
-		c.moved(rem)
+	if !rem.Status.Phase.Final() {
+		c.reworded[u.Name] = c.now()
+	}
+	if change.Phase || change.Reason {
+		c.moved(rem, change.Phase)
 	}
 	return nil
 }

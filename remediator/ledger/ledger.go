@@ -71,28 +71,39 @@ func (l *Ledger) Record(ctx context.Context, name string, spec api.RemediationSp
 	return rem, nil
 }
 
+// Change is what a write has changed in a record.
+type Change struct{ Phase, Reason bool }
+
 // Update writes how a repair goes. It reports the record as it is afterwards
-// and whether its phase changed. A record that has ended is never changed.
-func (l *Ledger) Update(ctx context.Context, u policy.Update, now time.Time) (*api.Remediation, bool, error) {
+// and what changed in it. A record that has ended is never changed.
+func (l *Ledger) Update(ctx context.Context, u policy.Update, now time.Time) (*api.Remediation, Change, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var rem api.Remediation
 	if err := l.hub.Get(ctx, client.ObjectKey{Name: u.Name}, &rem); err != nil {
-		return nil, false, fmt.Errorf("reading remediation %s: %w", u.Name, err)
+		return nil, Change{}, fmt.Errorf("reading remediation %s: %w", u.Name, err)
 	}
 	if rem.Status.Phase.Final() {
-		return nil, false, fmt.Errorf("updating remediation %s: %w", u.Name, ErrEnded)
+		return nil, Change{}, fmt.Errorf("updating remediation %s: %w", u.Name, ErrEnded)
 	}
 	before := rem.DeepCopy()
 	set(&rem, u, metav1.NewTime(now))
 	if equality.Semantic.DeepEqual(before.Status, rem.Status) {
-		return &rem, false, nil
+		return &rem, Change{}, nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := l.hub.Status().Patch(ctx, &rem, patch); err != nil {
-		return nil, false, fmt.Errorf("updating remediation %s: %w", u.Name, err)
+		return nil, Change{}, fmt.Errorf("updating remediation %s: %w", u.Name, err)
 	}
-	return &rem, before.Status.Phase != rem.Status.Phase, nil
+	return &rem, changed(before.Status, rem.Status), nil
+}
+
+// changed takes a phase that is unset for Pending: it says the same.
+func changed(before, after api.RemediationStatus) Change {
+	if before.Phase == "" {
+		before.Phase = api.RemediationPending
+	}
+	return Change{Phase: before.Phase != after.Phase, Reason: before.Reason != after.Reason}
 }
 
 // set keeps the times of what has happened once.

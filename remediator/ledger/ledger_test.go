@@ -34,9 +34,9 @@ func TestLedger(t *testing.T) {
 	l := ledger.New(hub)
 	update := func(t *testing.T, u policy.Update, at time.Time) (*api.Remediation, bool) {
 		t.Helper()
-		rem, moved, err := l.Update(t.Context(), u, at)
+		rem, change, err := l.Update(t.Context(), u, at)
 		require.NoError(t, err)
-		return rem, moved
+		return rem, change.Phase
 	}
 
 	t.Run("the same intent is written once", func(t *testing.T) {
@@ -87,6 +87,15 @@ func TestLedger(t *testing.T) {
 		require.ErrorIs(t, err, ledger.ErrEnded, "nor is it acted on again")
 	})
 
+	t.Run("unset is Pending", func(t *testing.T) {
+		_, err := l.Record(t.Context(), "waits", spec("m-1"))
+		require.NoError(t, err)
+		waits := policy.Update{Name: "waits", Phase: api.RemediationPending, Reason: policy.ReasonRequestFailed, Message: "not begun"}
+		_, change, err := l.Update(t.Context(), waits, now)
+		require.NoError(t, err)
+		require.Equal(t, ledger.Change{Reason: true}, change, "it is counted once, when it is written down")
+	})
+
 	t.Run("no record", func(t *testing.T) {
 		_, _, err := l.Update(t.Context(), policy.Update{Name: "absent"}, now)
 		require.ErrorContains(t, err, "reading remediation absent")
@@ -95,6 +104,6 @@ func TestLedger(t *testing.T) {
 	t.Run("list", func(t *testing.T) {
 		all, err := l.List(t.Context())
 		require.NoError(t, err)
-		require.Len(t, all, 3)
+		require.Len(t, all, 4)
 	})
 }

@@ -75,7 +75,7 @@ func (f Fresh) precludes(d Decision, now time.Time) (Reason, string) {
 	case rebooted(d.Spec.Target, node):
 		return ReasonRecovered, "the node has rebooted since the repair was recorded"
 	case now.After(d.Spec.Deadline.Time):
-		return ReasonDeadlinePassed, "the deadline passed before the repair was asked for"
+		return ReasonDeadlinePassed, neverBegun("the last look came after it")
 	}
 	return "", ""
 }

@@ -85,6 +85,9 @@ type Update struct {
 	Message string
 	// RepairedAt is zero unless the node operator reported the end of its work.
 	RepairedAt time.Time
+	// Reworded means that a record that waits has this phase and reason already:
+	// only the words differ.
+	Reworded bool
 	// Acted means that the request was found on the machine.
 	Acted bool
 	// Confirmation is the evidence that was read just before the request was written.

@@ -61,6 +61,7 @@ func (r *run) update(rem *api.Remediation, u Update) {
 	if u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason && u.Message == rem.Status.Message {
 		return
 	}
+	u.Reworded = rewords(rem, u)
 	r.plan.Updates = append(r.plan.Updates, u)
 }
 
@@ -69,8 +70,11 @@ func (r *run) advance(rem *api.Remediation) (Update, bool) {
 	t := rem.Spec.Target
 	begun := phase(rem) != api.RemediationPending
 	cell := r.ix.cells[t.Cell]
-	if cell == nil || cell.Err != "" {
-		return r.wait(rem, ReasonInventoryUnknown, "the machines of cell "+t.Cell+" cannot be listed"), true
+	if cell == nil {
+		return r.wait(rem, ReasonInventoryUnknown, "no cell "+t.Cell+" is known"), true
+	}
+	if cell.Err != "" {
+		return r.wait(rem, ReasonInventoryUnknown, "the machines of cell "+t.Cell+" cannot be listed: "+clip(cell.Err, 512)), true
 	}
 	p, ok := r.ix.byUID[t.MachineUID]
 	if !ok || p.cell != cell {
@@ -88,8 +92,14 @@ func (r *run) advance(rem *api.Remediation) (Update, bool) {
 
 // wait keeps the phase until the deadline.
 func (r *run) wait(rem *api.Remediation, reason Reason, message string) Update {
-	if r.now.After(rem.Spec.Deadline.Time) {
+	late, unbegun := r.now.After(rem.Spec.Deadline.Time), phase(rem) == api.RemediationPending
+	switch {
+	case late && unbegun:
+		return ended(rem, ReasonDeadlinePassed, neverBegun(because(reason, message)))
+	case late:
 		return ended(rem, ReasonDeadlinePassed, "the deadline passed; "+message)
+	case unbegun:
+		message = notBegun + because(reason, message)
 	}
 	return Update{Phase: phase(rem), Reason: reason, Message: message}
 }

@@ -30,6 +30,9 @@ const (
 	ReasonControlPathSuspected Reason = "ControlPathSuspected"
 	// ReasonInFlight means that another repair runs in the cluster.
 	ReasonInFlight Reason = "InFlight"
+	// ReasonRequestFailed means that the last look, or a write that begins the
+	// repair, failed. It is tried again in the next round.
+	ReasonRequestFailed Reason = "RequestFailed"
 )
 
 // Reasons for not acting because something is known. A repair that is written
@@ -108,7 +111,7 @@ func HoldReasons() []Reason {
 	return []Reason{
 		ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
-		ReasonInFlight, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
+		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonCooldown,
 		ReasonRepairFailed, ReasonObserveOnly,
@@ -121,7 +124,7 @@ func (r Reason) unknown() bool {
 	switch r {
 	case ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
-		ReasonInFlight:
+		ReasonInFlight, ReasonRequestFailed:
 		return true
 	default:
 		return false

@@ -10,12 +10,7 @@ import (
 
 // report sums up the decisions for each policy.
 func (r *run) report() {
-	unhealthy, holds := r.countUnhealthy(), map[string][]Decision{}
-	for _, d := range r.plan.Decisions {
-		if d.Verdict != Act {
-			holds[d.Policy] = append(holds[d.Policy], d)
-		}
-	}
+	unhealthy, holds := r.countUnhealthy(), holdsOf(r.plan.Decisions)
 	for _, p := range r.policies {
 		report := Report{Name: p.Name, Unhealthy: unhealthy[p.Name], Holds: holds[p.Name]}
 		report.Allowed, report.Reason, report.Message = r.allowed(p)

@@ -47,7 +47,7 @@ func (r *run) settleRecord(rem *api.Remediation, p place, d *Decision) {
 		// The record stands; so does the intent to act on it.
 		d.Spec, d.Recorded = rem.Spec, true
 	case reason.unknown():
-		r.update(rem, r.wait(rem, reason, "not begun: the decision is held"))
+		r.update(rem, r.wait(rem, reason, message))
 	default:
 		r.update(rem, ended(rem, reason, message))
 		d.defers(rem.Name)
@@ -59,9 +59,10 @@ func (r *run) overdue(rem *api.Remediation, d *Decision) (Reason, string) {
 	left := rem.Spec.Deadline.Sub(r.now)
 	switch {
 	case left < 0:
-		return ReasonDeadlinePassed, "the deadline passed before the repair was asked for"
+		return ReasonDeadlinePassed, neverBegun(why(rem, d))
 	case d != nil && left < d.subject.settings.timeout/2:
-		return ReasonTooLittleTime, fmt.Sprintf("less than half of the %s that the policy allows is left; it is evaluated anew", d.subject.settings.timeout)
+		return ReasonTooLittleTime, fmt.Sprintf("less than half of the %s that the policy allows is left, and the repair was not begun: %s; it is evaluated anew",
+			d.subject.settings.timeout, why(rem, d))
 	}
 	return "", ""
 }
