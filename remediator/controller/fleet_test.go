@@ -205,7 +205,12 @@ func (f *fleet) options() Options {
 func (f *fleet) start() *Controller {
 	c, err := New(f.options())
 	require.NoError(f.t, err)
-	// The listener is closed by a server that runs.
+	f.serve(c)
+	return c
+}
+
+// serve answers for metrics and health; the listener is closed by a server that runs.
+func (f *fleet) serve(c *Controller) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- c.server.Run(ctx) }()
@@ -215,7 +220,6 @@ func (f *fleet) start() *Controller {
 		cancel()
 		require.NoError(f.t, <-done)
 	})
-	return c
 }
 
 func (f *fleet) round(c *Controller) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"time"
 )
 
@@ -62,9 +63,18 @@ func (c *Controller) finished(start time.Time, err error) {
 	c.mu.Unlock()
 	c.metrics.round(c.now().Sub(start), err)
 	switch {
-	case err != nil && (before == nil || before.Error() != err.Error()):
+	case err != nil && trouble(before) != trouble(err):
 		c.log.Error("Round failed", slog.Any("error", err))
 	case err == nil && before != nil:
 		c.log.Info("Round succeeded again")
 	}
+}
+
+// trouble is what an error says, without the port on our side of a connection,
+// which is another in every round.
+func trouble(err error) string {
+	if err == nil {
+		return ""
+	}
+	return regexp.MustCompile(`:\d+->`).ReplaceAllString(err.Error(), "->")
 }
