@@ -131,12 +131,22 @@ func (f *Fleet) Delivered(ctx context.Context, t Target, resolved bool) (string,
 		word = "RESOLVED"
 	}
 	for _, m := range messages {
-		about := strings.Contains(m.Text, t.Node) && strings.Contains(strings.ToUpper(m.Title+m.Text), word)
-		if about && !m.Time.Before(t.Since) {
+		if !m.Time.Before(t.Since) && m.says(word, t.Node) {
 			return m.Title, nil
 		}
 	}
 	return "", nil
+}
+
+// says looks for an alert about the node under a heading with the word. A
+// message has a heading for each alert.
+func (m message) says(word, node string) bool {
+	for alert := range strings.SplitSeq(m.Text, "### ") {
+		if strings.HasPrefix(alert, word) && strings.Contains(alert, node) {
+			return true
+		}
+	}
+	return false
 }
 
 type message struct {
