@@ -54,7 +54,7 @@ func (c Contract) SampleLimit(to Tier, size Size) uint {
 	return perCell*size.Cells*max(1, size.EdgeReplicas) + once
 }
 
-// RawFrom lists the names of the raw series that the edge keeps of a source.
+// RawFrom lists the names of the raw series that a Prometheus keeps of a source.
 func (c Contract) RawFrom(source string) []string {
 	var out []string
 	for _, r := range c.Raw {

@@ -18,10 +18,11 @@ import (
 // for. Render scales them to another.
 const WrittenFor = 15 * time.Second
 
-// patience is the shortest for of an alert that waits longer than one interval.
-// Such an alert is about something that should be there, and a Prometheus that
-// just started cannot see it yet: it begins to scrape what it discovers after
-// 5 s, whatever the interval.
+// patience is the shortest for of an alert that waits longer than one interval,
+// and the shortest keep_firing_for of one that keeps longer than two. Such an
+// alert is about something that should be there, and a Prometheus that just
+// started cannot see it yet: it begins to scrape what it discovers after 5 s,
+// whatever the interval.
 const patience = 10 * time.Second
 
 // FileName is the name of a tier's rule file.
@@ -46,7 +47,7 @@ func Groups(t Tier) (*rulefmt.RuleGroups, error) {
 
 // Render gives a tier's rule file for an interval: its for and keep_firing_for
 // hold as many intervals as the rules are written for, and a for of more than
-// one interval is at least 10 s.
+// one interval, or a keep_firing_for of more than two, is at least 10 s.
 func Render(t Tier, interval time.Duration) ([]byte, error) {
 	groups, err := Groups(t)
 	if err != nil {
@@ -58,6 +59,9 @@ func Render(t Tier, interval time.Duration) ([]byte, error) {
 			g.Rules[i].For = scale(r.For, interval)
 			if time.Duration(r.For) > WrittenFor {
 				g.Rules[i].For = max(g.Rules[i].For, model.Duration(patience))
+			}
+			if time.Duration(r.KeepFiringFor) > 2*WrittenFor {
+				g.Rules[i].KeepFiringFor = max(g.Rules[i].KeepFiringFor, model.Duration(patience))
 			}
 		}
 	}

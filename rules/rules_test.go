@@ -181,7 +181,10 @@ func TestRenderScalesDurationsToTheInterval(t *testing.T) {
 		r := alert(t, raw, "PharosNodeNotReady")
 		require.Equal(t, model.Duration(want), r.For, "for: one interval")
 		require.Equal(t, model.Duration(2*want), r.KeepFiringFor, "keep_firing_for: two intervals")
-		require.Equal(t, model.Duration(max(4*want, 10*time.Second)), alert(t, raw, "PharosCellStale").For, "time to start in")
+		stale := alert(t, raw, "PharosCellStale")
+		require.Equal(t, model.Duration(max(6*want, 10*time.Second)), stale.For, "time to start in")
+		require.Equal(t, model.Duration(max(4*want, 10*time.Second)), stale.KeepFiringFor, "time to hear of nodes again")
+		require.GreaterOrEqual(t, alert(t, raw, "PharosPartialView").For, stale.For, "the cause comes first")
 		require.Zero(t, alert(t, raw, "PharosWatchdog").For)
 	}
 }
