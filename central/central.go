@@ -82,7 +82,7 @@ func Render(o Options) (promcfg.Files, error) {
 		Global:        global,
 		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Central)},
 		Alerting:      alertmanagers(o),
-		ScrapeConfigs: []promcfg.ScrapeConfig{centrals(o), cascades(o, contract)},
+		ScrapeConfigs: scrapes(o, contract),
 	}.Marshal()
 	if err != nil {
 		return nil, err

@@ -3,12 +3,38 @@ package central
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
 const alertmanagerPort = 9093
+
+func scrapes(o Options, contract rules.Contract) []promcfg.ScrapeConfig {
+	all := []promcfg.ScrapeConfig{centrals(o), cascades(o, contract)}
+	if o.Static == nil {
+		all = append(all, programs(o, contract))
+	}
+	return all
+}
+
+// programs scrapes Pharos' own programs in the hub, and keeps what is declared
+// of them. A pod is a target at its port http only.
+func programs(o Options, contract rules.Contract) promcfg.ScrapeConfig {
+	return promcfg.ScrapeConfig{
+		JobName:    "pharos",
+		Kubernetes: []promcfg.KubernetesSD{o.APIServer.Pods(map[string]string{"app.kubernetes.io/name": "pharos"})},
+		Relabel: []promcfg.Relabel{
+			{SourceLabels: []string{"__meta_kubernetes_pod_phase"}, Regex: "Failed|Succeeded", Action: "drop"},
+			{SourceLabels: []string{"__meta_kubernetes_pod_container_port_name"}, Regex: "http", Action: "keep"},
+			{SourceLabels: []string{"__meta_kubernetes_pod_label_app_kubernetes_io_component"}, TargetLabel: "component"},
+		},
+		MetricRelabel: []promcfg.Relabel{{
+			SourceLabels: []string{"__name__"}, Regex: strings.Join(contract.RawFrom("pharos"), "|"), Action: "keep",
+		}},
+	}
+}
 
 // centrals scrapes every central, this one as well, so that each knows whether
 // the other answers.
