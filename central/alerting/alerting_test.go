@@ -106,6 +106,12 @@ func TestACauseSilencesItsSymptomsOnly(t *testing.T) {
 	require.False(t, silences(cfg, node, rack), "the symptom must not silence the cause")
 	require.True(t, silences(cfg, cell, node))
 	require.True(t, silences(cfg, cell, rack))
+	require.True(t, silences(cfg, cell, model.LabelSet{"alertname": "PharosPartialView"}), "one dead edge pages once")
+	down := model.LabelSet{"alertname": "PharosClusterDown", "cell": "asia-1", "cluster": "shop"}
+	require.True(t, silences(cfg, cell, down))
+	require.True(t, silences(cfg, down, node))
+	require.True(t, silences(cfg, down, rack))
+	require.False(t, silences(cfg, down, node.Merge(model.LabelSet{"cluster": "bank"})), "a node of another cluster")
 	require.False(t, silences(cfg, cell, elsewhere))
 }
 

@@ -31,7 +31,7 @@ type route struct {
 type inhibitRule struct {
 	SourceMatchers []string `yaml:"source_matchers"`
 	TargetMatchers []string `yaml:"target_matchers"`
-	Equal          []string `yaml:"equal,flow"`
+	Equal          []string `yaml:"equal,omitempty,flow"`
 }
 
 type receiver struct {
@@ -82,8 +82,18 @@ func inhibitions() []inhibitRule {
 		},
 		{
 			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
-			TargetMatchers: []string{`alertname=~"PharosNodeNotReady|PharosRackNotReady"`},
+			TargetMatchers: []string{`alertname=~"PharosNodeNotReady|PharosRackNotReady|PharosClusterDown"`},
 			Equal:          cellOf,
+		},
+		{
+			// Whatever makes the view partial is a cell that is stale.
+			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
+			TargetMatchers: []string{equals("alertname", "PharosPartialView")},
+		},
+		{
+			SourceMatchers: []string{equals("alertname", "PharosClusterDown")},
+			TargetMatchers: []string{`alertname=~"PharosNodeNotReady|PharosRackNotReady"`},
+			Equal:          append(cellOf, "cluster"),
 		},
 	}
 }
