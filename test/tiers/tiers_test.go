@@ -52,8 +52,11 @@ func TestTheTiersOnRealServers(t *testing.T) {
 	t.Run("a lost node reaches both centrals and a person, and leaves", f.aLostNodeReachesBothCentrals)
 	t.Run("a hung edge of a pair changes nothing", f.aHungEdgeOfAPairChangesNothing)
 	t.Run("a dead edge and a dead central are known as such", f.theDeadAreKnownAsSuch)
+	t.Run("a node of a dark cell is not told of as mended", f.notBeingSeenIsNotBeingWell)
 	t.Run("no sum was ever without its completeness", f.noSumWasEverWithoutItsCompleteness)
 	t.Run("series bear the declared labels", f.seriesBearTheDeclaredLabels)
+	f.asia.set(0, "true")
+	t.Run("a central that restarts tells of nothing that is over", f.aRestartTellsOfNothingThatIsOver)
 }
 
 func startFleet(t *testing.T) *fleet {
