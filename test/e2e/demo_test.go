@@ -26,7 +26,9 @@ func TestDemoClosesTheLoop(t *testing.T) {
 		"node Ready", "verified", "alert resolved",
 	}, names)
 	requireOrder(t, r.Timeline, "node lost", "seen by both centrals", "remediation written", "node Ready", "verified")
-	requireOrder(t, r.Timeline, "alert firing", "alert delivered", "alert resolved")
+	// The first central's alert is delivered, maybe before the second's fires.
+	requireOrder(t, r.Timeline, "seen by cascade", "alert delivered", "alert resolved")
+	requireOrder(t, r.Timeline, "seen by cascade", "alert firing", "alert resolved")
 	t.Logf("ready %.0f s, repair %.0f s, resident %.1f GiB, down %.1f s", r.Figures.ReadySeconds,
 		r.Figures.RepairSeconds, float64(r.Figures.ResidentBytes)/(1<<30), r.Figures.DownSeconds)
 	p.requireNothingLeft()
