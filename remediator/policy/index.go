@@ -175,9 +175,13 @@ func worse(seen map[clusterRef]ClusterSample, ref clusterRef, u ClusterSample) C
 }
 
 func (ix *index) addLive() {
-	ix.live = map[clusterRef]*LiveCluster{}
-	ix.liveNodes = map[NodeRef]*LiveNode{}
-	ix.leases = map[NodeRef]*Lease{}
+	nodes, leases := 0, 0
+	for i := range ix.snapshot.Clusters {
+		nodes, leases = nodes+len(ix.snapshot.Clusters[i].Nodes), leases+len(ix.snapshot.Clusters[i].Leases)
+	}
+	ix.live = make(map[clusterRef]*LiveCluster, len(ix.snapshot.Clusters))
+	ix.liveNodes = make(map[NodeRef]*LiveNode, nodes)
+	ix.leases = make(map[NodeRef]*Lease, leases)
 	for i := range ix.snapshot.Clusters {
 		c := &ix.snapshot.Clusters[i]
 		ix.live[clusterRef{c.Cell, c.Cluster}] = c
