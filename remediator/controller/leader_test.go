@@ -107,5 +107,6 @@ func testTwo(t *testing.T, config *rest.Config) {
 		require.NotNil(t, f.machine(sick).Spec.Remediation)
 	})
 	require.Equal(t, "second", f.holder())
-	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
+	// The record is written after the machine.
+	eventually(t, func(t *assert.CollectT) { require.Equal(t, api.RemediationActing, f.one().Status.Phase) })
 }
