@@ -39,12 +39,14 @@ func (c *Controller) act(ctx context.Context, decisions []policy.Decision) ([]po
 	return failures, errors.Join(append(errs, ctx.Err())...)
 }
 
-// tried is an error in one line, with what was tried.
+// tried is an error with what was tried.
 func tried(spec api.RemediationSpec, err error) string {
 	t := spec.Target
-	what := fmt.Sprintf("asking for %s of machine %s/%s in cell %s: %v", spec.Action, t.Namespace, t.Machine, t.Cell, err)
-	return strings.Join(strings.Fields(what), " ")
+	return fmt.Sprintf("asking for %s of machine %s/%s in cell %s: %s", spec.Action, t.Namespace, t.Machine, t.Cell, line(err))
 }
+
+// line is an error in one line; joined ones have several.
+func line(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
 // actOn records the intent, looks once more at everything that may have changed,
 // asks for the repair and records that. A crash after any line leaves a record

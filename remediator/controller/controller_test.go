@@ -45,6 +45,7 @@ func TestRemediator(t *testing.T) {
 		{"slow last look", testSlowLook},
 		{"write that is refused", testRefusedWrite},
 		{"record that is refused", testRefusedRecord},
+		{"withdrawal that is refused", testRefusedWithdrawal},
 		{"silence before the patch", testSilenceBeforePatch},
 		{"leading", testLeading},
 		{"two remediators", testTwo},

@@ -118,3 +118,30 @@ func testRefusedRecord(t *testing.T, config *rest.Config) {
 	require.Equal(t, metav1.ConditionUnknown, f.allowed().Status)
 	require.Contains(t, f.allowed().Message, "recording remediation")
 }
+
+// A request that stands though nothing justifies it any more says so.
+func testRefusedWithdrawal(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	refuse := f.refusing()
+	refuse.Store(false)
+	f.fail(sick)
+	c := f.start()
+	f.round(c)
+	require.NotNil(t, f.machine(sick).Spec.Remediation)
+
+	f.annotate(f.machine(sick), policy.AnnotationPaused, "")
+	refuse.Store(true)
+	_, err := c.round(t.Context())
+	require.ErrorContains(t, err, "withdrawing request")
+	rem := f.one()
+	require.Equal(t, api.RemediationActing, rem.Status.Phase)
+	require.Equal(t, string(policy.ReasonPaused), rem.Status.Reason)
+	require.Contains(t, rem.Status.Message, "the request is to be withdrawn: machine shop-node-07 is paused or being deleted; "+
+		"it lapses by itself, since withdrawing it fails: patching machine fleet/shop-node-07: ")
+
+	refuse.Store(false)
+	f.round(c)
+	f.untouched()
+	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, "machine shop-node-07 is paused or being deleted", f.one().Status.Message)
+}

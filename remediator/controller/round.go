@@ -125,10 +125,21 @@ func (c *Controller) withdraw(ctx context.Context, all []policy.Withdrawal) erro
 			return ctx.Err()
 		}
 		if err := c.withdrawOne(ctx, w); err != nil {
-			errs = append(errs, fmt.Errorf("withdrawing request %s: %w", w.ID, err))
+			errs = append(errs, fmt.Errorf("withdrawing request %s: %w", w.ID, err), c.stands(ctx, w, err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// stands writes down that a request that nothing justifies could not be taken away.
+func (c *Controller) stands(ctx context.Context, w policy.Withdrawal, err error) error {
+	if w.Then == nil {
+		return nil // the record has ended
+	}
+	u := *w.Then
+	u.Phase = api.RemediationActing
+	u.Message = policy.Unwithdrawn(u.Message, line(err))
+	return c.updateOne(ctx, u)
 }
 
 // withdrawOne writes down that a repair is cancelled only after its request is

@@ -47,6 +47,11 @@ func why(rem *api.Remediation, d *Decision) string {
 	return "the remediator did not come to it"
 }
 
+// Unwithdrawn is the message of a request that stands though it should not.
+func Unwithdrawn(why, err string) string {
+	return clip("the request is to be withdrawn: "+clip(why, 256)+"; it lapses by itself, since withdrawing it fails: "+err, 1024)
+}
+
 func neverBegun(why string) string { return "the deadline passed; the repair was never begun: " + why }
 
 // Failure is a decision to act that could not be carried out.
