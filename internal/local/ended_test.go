@@ -17,7 +17,8 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/supervisor"
 )
 
-// supervisedBy makes a fleet whose supervisor is a shell script.
+// supervisedBy makes a fleet whose supervisor is a shell script, which ends well
+// when it is told to.
 func supervisedBy(t *testing.T, script string) *local.Fleet {
 	t.Helper()
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
@@ -29,7 +30,7 @@ func supervisedBy(t *testing.T, script string) *local.Fleet {
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(robot, "access-token"), []byte("t"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(robot, "secret"), []byte("s"), 0o600))
-	require.NoError(t, os.WriteFile(l.Pharos(), []byte("#!/bin/sh\necho $$ > '"+l.PIDFile()+"'\n"+script+"\n"), 0o700))
+	require.NoError(t, os.WriteFile(l.Pharos(), []byte("#!/bin/sh\ntrap 'exit 0' TERM\necho $$ > '"+l.PIDFile()+"'\n"+script+"\n"), 0o700))
 	return f
 }
 
@@ -57,7 +58,7 @@ func TestStartWhoseSupervisorEnds(t *testing.T) {
 }
 
 func TestDownDuringAStart(t *testing.T) {
-	f := supervisedBy(t, `trap 'exit 0' TERM; while :; do sleep 0.05; done`)
+	f := supervisedBy(t, "while :; do sleep 0.05; done")
 	starting := bringUp(t.Context(), f)
 	require.Eventually(t, func() bool { return f.Running() == nil }, 5*time.Second, 10*time.Millisecond)
 	result, err := f.Down(t.Context(), false)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -159,4 +160,19 @@ func mode(t *testing.T, path string) os.FileMode {
 	info, err := os.Stat(path)
 	require.NoError(t, err)
 	return info.Mode().Perm()
+}
+
+// Every process is ready, but what the operator says of the tiers is not known.
+func TestFleetWithoutItsTiersIsDegraded(t *testing.T) {
+	f := open(t, filepath.Join(t.TempDir(), "fleet"))
+	writeFleet(t, f, `{"schemaVersion": 1, "instance": 9, "readyAt": "2026-01-02T03:04:05Z"}`)
+	require.NoError(t, os.WriteFile(f.Layout.StatusFile(), []byte(`{"components": [{"name": "etcd", "state": "Ready"}]}`), 0o600))
+	stray := startStray(t, f)
+	require.NoError(t, os.WriteFile(f.Layout.PIDFile(), []byte(strconv.Itoa(stray.Process.Pid)), 0o600))
+	report, err := f.Status(t.Context())
+	require.NoError(t, err)
+	require.NotEmpty(t, report.Tiers)
+	require.Equal(t, local.StateDegraded, report.State)
+	require.NoError(t, stray.Process.Kill())
+	require.Error(t, stray.Wait())
 }
