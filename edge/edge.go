@@ -61,15 +61,23 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	topology, err := rules.RenderConstants([]rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}})
+	if err != nil {
+		return nil, err
+	}
 	cfg, err := promcfg.Config{
 		Global:        global,
-		RuleFiles:     []string{rules.FileName(rules.Edge)},
+		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Edge)},
 		ScrapeConfigs: jobs(o, contract),
 	}.Marshal()
 	if err != nil {
 		return nil, err
 	}
-	return promcfg.Files{promcfg.ConfigFile: cfg, rules.FileName(rules.Edge): recorded}, nil
+	return promcfg.Files{
+		promcfg.ConfigFile:         cfg,
+		rules.TopologyFileName:     topology,
+		rules.FileName(rules.Edge): recorded,
+	}, nil
 }
 
 func (o Options) check() error {

@@ -31,6 +31,7 @@ func parse(t *testing.T, raw []byte) *rulefmt.RuleGroups {
 // world is a failing cluster in a cell, as an edge scrapes it.
 const world = `
 load 15s
+	edge:interval:seconds 15x4
 	up{job="business", instance="i", cluster="shop"} 1x4
 	pharos_cluster_up{job="edge-agent", instance="i", cluster="shop"} 1x4
 	kube_node_info{job="edge-agent", instance="i", cluster="shop", node="n1"} 1x4
@@ -179,7 +180,7 @@ func checkLabels(t *testing.T, c rules.Contract, tier rules.Tier, samples []prom
 	}
 	for _, d := range c.Series {
 		constant := slices.Contains([]string{
-			"geography:interval:seconds", "geography:cell_expected:info", "geography:cells_expected:count",
+			"edge:interval:seconds", "geography:interval:seconds", "geography:cell_expected:info", "geography:cells_expected:count",
 			"fleet:interval:seconds", "fleet:cell_expected:info", "fleet:cells_expected:count", "fleet:central_expected:info",
 		}, d.Name)
 		if d.From == tier && !constant {
