@@ -29,7 +29,7 @@ func TestEnsureExplainsAFailedBuild(t *testing.T) {
 		},
 		"no network": {
 			`go: downloading k8s.io/api v0.37.2
-k8s.io/kubernetes imports: Get "https://proxy.golang.org/k8s.io/api/@v/v0.37.2.zip": dial tcp: lookup proxy.golang.org: no such host`,
+k8s.io/kubernetes imports: Get "https://proxy.example.org/k8s.io/api/@v/v0.37.2.zip": dial tcp: lookup proxy.example.org: no such host`,
 			"modules cannot be downloaded: check the network, or set GOPROXY",
 		},
 		"refusing proxy": {
