@@ -65,27 +65,15 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := rules.Render(rules.Cascade, o.Interval)
+	files, err := rules.Files(rules.Cascade, o.Interval, constants(o))
 	if err != nil {
 		return nil, err
 	}
-	topology, err := rules.RenderConstants(constants(o))
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := promcfg.Config{
+	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Cascade)},
+		RuleFiles:     rules.FileNames(rules.Cascade),
 		ScrapeConfigs: []promcfg.ScrapeConfig{self(o), edges(o, contract)},
-	}.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	return promcfg.Files{
-		promcfg.ConfigFile:            cfg,
-		rules.TopologyFileName:        topology,
-		rules.FileName(rules.Cascade): recorded,
-	}, nil
+	}.With(files)
 }
 
 func sorted(cells []Cell) []Cell {

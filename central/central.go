@@ -70,28 +70,16 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := rules.Render(rules.Central, o.Interval)
+	files, err := rules.Files(rules.Central, o.Interval, constants(o))
 	if err != nil {
 		return nil, err
 	}
-	topology, err := rules.RenderConstants(constants(o))
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := promcfg.Config{
+	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Central)},
+		RuleFiles:     rules.FileNames(rules.Central),
 		Alerting:      alertmanagers(o),
 		ScrapeConfigs: scrapes(o, contract),
-	}.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	return promcfg.Files{
-		promcfg.ConfigFile:            cfg,
-		rules.TopologyFileName:        topology,
-		rules.FileName(rules.Central): recorded,
-	}, nil
+	}.With(files)
 }
 
 func (o Options) normalized() Options {

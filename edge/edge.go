@@ -57,27 +57,15 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := rules.Render(rules.Edge, o.Interval)
+	files, err := rules.Files(rules.Edge, o.Interval, []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}})
 	if err != nil {
 		return nil, err
 	}
-	topology, err := rules.RenderConstants([]rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}})
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := promcfg.Config{
+	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     []string{rules.TopologyFileName, rules.FileName(rules.Edge)},
+		RuleFiles:     rules.FileNames(rules.Edge),
 		ScrapeConfigs: jobs(o, contract),
-	}.Marshal()
-	if err != nil {
-		return nil, err
-	}
-	return promcfg.Files{
-		promcfg.ConfigFile:         cfg,
-		rules.TopologyFileName:     topology,
-		rules.FileName(rules.Edge): recorded,
-	}, nil
+	}.With(files)
 }
 
 func (o Options) check() error {

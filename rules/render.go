@@ -80,6 +80,24 @@ type Constant struct {
 	Value  float64
 }
 
+// FileNames are the rule files of a tier, in the order in which its server
+// loads them.
+func FileNames(t Tier) []string { return []string{TopologyFileName, FileName(t)} }
+
+// Files renders the files of FileNames: the tier's rules for an interval, and the
+// constants of its topology.
+func Files(t Tier, interval time.Duration, constants []Constant) (map[string][]byte, error) {
+	recorded, err := Render(t, interval)
+	if err != nil {
+		return nil, err
+	}
+	topology, err := RenderConstants(constants)
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{TopologyFileName: topology, FileName(t): recorded}, nil
+}
+
 // RenderConstants gives a rule file that records the constants, so that rules
 // can tell what is missing from what should be there.
 func RenderConstants(constants []Constant) ([]byte, error) {

@@ -126,6 +126,17 @@ type Relabel struct {
 // Marshal renders the configuration. The same Config gives the same bytes.
 func (c Config) Marshal() ([]byte, error) { return Marshal(c) }
 
+// With renders the configuration and puts it among the files that it names,
+// which it takes over.
+func (c Config) With(files Files) (Files, error) {
+	config, err := c.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	files[ConfigFile] = config
+	return files, nil
+}
+
 // Marshal renders v as YAML under a line that says who wrote the file.
 func Marshal(v any) ([]byte, error) {
 	var out bytes.Buffer
