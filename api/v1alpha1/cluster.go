@@ -9,9 +9,11 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Namespaced
-// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.spec.size`
-// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.spec.version`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.spec.size`
+// +kubebuilder:printcolumn:name="Paused",type=string,JSONPath=`.status.conditions[?(@.type=="Paused")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Cluster struct {
 	metav1.TypeMeta `json:",inline"`
@@ -43,29 +45,73 @@ type ClusterSpec struct {
 	// Size of the control plane.
 	// +optional
 	Size ClusterSize `json:"size,omitempty"`
-	// Version of Kubernetes, for example "v1.37.2".
+	// Version of Kubernetes that the cluster should have, for example "v1.37.2".
 	// +optional
 	// +kubebuilder:validation:MaxLength=40
 	Version string `json:"version,omitempty"`
 	// ObserverKubeconfigSecret is a Secret beside the Cluster whose key
 	// kubeconfig may read Nodes, Leases and metrics in the business cluster,
-	// and nothing else. The edge agent and the remediator use it.
+	// and nothing else. The edge agent, the remediator and the node operator use it.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	ObserverKubeconfigSecret string `json:"observerKubeconfigSecret,omitempty"`
+	// NodeCheckKubeconfigSecret is a Secret beside the Cluster whose key
+	// kubeconfig may create, get, list and delete Pods in the namespace
+	// pharos-node-checks of the business cluster, and nothing else. The
+	// remediator uses it. Without it no machine of the cluster is repaired under
+	// a policy that asks for a node check.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	NodeCheckKubeconfigSecret string `json:"nodeCheckKubeconfigSecret,omitempty"`
 	// Remediation is a repair asked of the cluster operator.
 	// +optional
 	Remediation *RemediationRequest `json:"remediation,omitempty"`
 }
 
-// ClusterStatus is what the cluster operator last saw.
+// Reasons of a Cluster's condition Ready. It is True with ReasonAPIServerReady
+// and False with ReasonAPIServerNotReady, which are what the API server itself
+// says; with any other, ReasonUnreachable included, it is Unknown.
+const (
+	// ReasonAPIServerReady means that the API server says that it is ready.
+	ReasonAPIServerReady = "APIServerReady"
+	// ReasonAPIServerNotReady means that the API server says that it is not
+	// ready; the message names the checks that it fails.
+	ReasonAPIServerNotReady = "APIServerNotReady"
+	// ReasonUnauthorized means that the API server does not accept the credential.
+	ReasonUnauthorized = "Unauthorized"
+	// ReasonKubeconfigMissing means that there is no such Secret, or nothing in it.
+	ReasonKubeconfigMissing = "KubeconfigMissing"
+	// ReasonKubeconfigUnreadable means that the cell does not give the Secret out.
+	ReasonKubeconfigUnreadable = "KubeconfigUnreadable"
+	// ReasonKubeconfigInvalid means that no connection can be made of what the
+	// Secret holds.
+	ReasonKubeconfigInvalid = "KubeconfigInvalid"
+)
+
+// Reasons of a Cluster's condition Paused.
+const (
+	// ReasonAnnotated means that the Cluster bears the annotation pharos.dev/paused.
+	ReasonAnnotated = "Annotated"
+	// ReasonNotAnnotated means that it does not.
+	ReasonNotAnnotated = "NotAnnotated"
+)
+
+// ClusterStatus is what the node operator of the cell last saw.
 type ClusterStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// ObservedGeneration is the generation that the status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Version of Kubernetes that the API server last said it is. It is kept while
+	// the API server does not answer; the condition Ready says that it does not.
+	// +optional
+	// +kubebuilder:validation:MaxLength=80
+	Version string `json:"version,omitempty"`
 	// Remediation answers spec.remediation.
 	// +optional
 	Remediation *RemediationResponse `json:"remediation,omitempty"`
