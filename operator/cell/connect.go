@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,22 +29,20 @@ const callTimeout = 10 * time.Second
 type connections struct {
 	secrets   client.Reader
 	namespace string
-	scheme    *runtime.Scheme
-	timeout   time.Duration
-
-	mu   sync.Mutex
-	open map[string]connection
-}
-
-type connection struct {
-	// version identifies the Secret's content.
-	version string
-	client  client.Client
-	http    *http.Client
+	clients   *kube.Connections[string, client.Client]
 }
 
 func newConnections(secrets client.Reader, namespace string) *connections {
-	return &connections{secrets: secrets, namespace: namespace, scheme: kube.Scheme(), timeout: callTimeout, open: map[string]connection{}}
+	return &connections{secrets, namespace, newClients(callTimeout)}
+}
+
+func newClients(timeout time.Duration) *kube.Connections[string, client.Client] {
+	scheme := kube.Scheme()
+	return kube.NewConnections[string](timeout, func(config *rest.Config, web *http.Client) (client.Client, error) {
+		config.QPS, config.Burst = 50, 100
+		// The kinds are known, so that nothing has to be discovered first.
+		return client.New(config, client.Options{Scheme: scheme, Mapper: mapper(), HTTPClient: web})
+	})
 }
 
 // to returns a client of the cell's API server. It calls nothing in the cell.
@@ -59,54 +55,15 @@ func (c *connections) to(ctx context.Context, cell *v1alpha1.Cell) (client.Clien
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	version := string(secret.UID) + "/" + secret.ResourceVersion
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known, ok := c.open[cell.Name]; ok && known.version == version {
-		return known.client, nil
-	}
-	fresh, err := c.connect(secret.Data[kube.SecretKeyKubeconfig])
+	remote, err := c.clients.To(cell.Name, &secret)
 	if err != nil {
 		return nil, workload.Invalidf("spec.kubeconfigSecret: Secret %s, key %s: %w", name, kube.SecretKeyKubeconfig, err)
 	}
-	fresh.version = version
-	c.close(cell.Name)
-	c.open[cell.Name] = fresh
-	return fresh.client, nil
+	return remote, nil
 }
 
-// forget closes the connection to a cell that is gone.
-func (c *connections) forget(cell string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.close(cell)
-}
-
-func (c *connections) close(cell string) {
-	if known, ok := c.open[cell]; ok {
-		known.http.CloseIdleConnections()
-		delete(c.open, cell)
-	}
-}
-
-func (c *connections) connect(kubeconfig []byte) (connection, error) {
-	if len(kubeconfig) == 0 {
-		return connection{}, errors.New("is empty")
-	}
-	config, err := kube.ConfigFromBytes(kubeconfig)
-	if err != nil {
-		return connection{}, err
-	}
-	config.Timeout = c.timeout
-	config.QPS, config.Burst = 50, 100
-	web, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return connection{}, err
-	}
-	// The kinds are known, so that nothing has to be discovered first.
-	cl, err := client.New(config, client.Options{Scheme: c.scheme, Mapper: mapper(), HTTPClient: web})
-	return connection{client: cl, http: web}, err
-}
+// forget closes the connections to a cell that is gone.
+func (c *connections) forget(cell string) { c.clients.Drop(cell) }
 
 func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)

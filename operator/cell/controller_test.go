@@ -243,8 +243,9 @@ func hanging(t *testing.T, w *world) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
 	w.secret(t, "asia-1", w.kubeconfig("https://"+l.Addr().String(), "x"))
-	w.r.cells.timeout = 300 * time.Millisecond
-	defer func() { w.r.cells.timeout = callTimeout }()
+	patient := w.r.cells.clients
+	w.r.cells.clients = newClients(300 * time.Millisecond)
+	defer func() { w.r.cells.clients = patient }()
 	start := time.Now()
 	_, err = w.tryReconcile(t, "asia-1")
 	require.Error(t, err)
@@ -271,7 +272,7 @@ func leavesNothing(t *testing.T, w *world) {
 		require.Zero(t, meta.LenList(list), "%T", list)
 	}
 	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs), "the site's own was taken away")
-	require.Empty(t, w.r.cells.open)
+	require.Zero(t, w.r.cells.clients.Len(), "a connection to a cell that is gone is kept")
 	w.reconcile(t, "asia-1")
 }
 
