@@ -25,6 +25,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/obs"
 	"github.com/pharos-fleet/pharos/operator/cell"
+	"github.com/pharos-fleet/pharos/operator/cluster"
 	"github.com/pharos-fleet/pharos/operator/federation"
 	"github.com/pharos-fleet/pharos/operator/machine"
 	"github.com/pharos-fleet/pharos/operator/workload"
@@ -93,7 +94,8 @@ func NewHub(o Options) (*Operator, error) {
 	return op, op.listen(o.Listen)
 }
 
-// NewMachine wires the node operator of a cell: the controller of Machine.
+// NewMachine wires the node operator of a cell: the controllers of Machine and
+// Cluster.
 func NewMachine(o Options) (*Operator, error) {
 	if o.JobConfigMap == "" {
 		return nil, errors.New("no ConfigMap of the repair Job given")
@@ -105,17 +107,20 @@ func NewMachine(o Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
+	write, live, recorder := op.manager.GetClient(), op.manager.GetAPIReader(), op.manager.GetEventRecorder("pharos-machine-operator")
 	m, err := machine.New(machine.Options{
-		Client: op.manager.GetClient(), Live: op.manager.GetAPIReader(),
-		Recorder: op.manager.GetEventRecorder("pharos-machine-operator"),
-		Registry: op.registry, Log: o.Log,
+		Client: write, Live: live, Recorder: recorder, Registry: op.registry, Log: o.Log,
 		Template: client.ObjectKey{Namespace: o.Namespace, Name: o.JobConfigMap},
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := m.SetupWithManager(op.manager); err != nil {
-		return nil, fmt.Errorf("setting up the controller: %w", err)
+	c, err := cluster.New(cluster.Options{Client: write, Live: live, Recorder: recorder, Registry: op.registry, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(m.SetupWithManager(op.manager), c.SetupWithManager(op.manager)); err != nil {
+		return nil, fmt.Errorf("setting up the controllers: %w", err)
 	}
 	return op, op.listen(o.Listen)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,6 +59,7 @@ func TestPrograms(t *testing.T) {
 		create(t, admin, o)
 	}
 	t.Run("node operator", func(t *testing.T) { nodeOperatorRepairs(t, config, admin) })
+	t.Run("node operator, clusters that hang", func(t *testing.T) { hangingClustersDelayNobody(t, config, admin) })
 	t.Run("hub operator", func(t *testing.T) { hangingCellsSlowNobody(t, config, admin) })
 }
 
@@ -71,9 +73,7 @@ func nodeOperatorRepairs(t *testing.T, config *rest.Config, admin client.Client)
 	})
 	require.NoError(t, err)
 	run(t, o)
-	create(t, admin, &v1alpha1.Cluster{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop"}, Spec: v1alpha1.ClusterSpec{ObserverKubeconfigSecret: "shop-observer"},
-	})
+	create(t, admin, clusterOf("shop", "shop-observer"))
 	m := &v1alpha1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "m-1"},
 		Spec: v1alpha1.MachineSpec{ClusterName: "shop", Remediation: &v1alpha1.RemediationRequest{
@@ -115,6 +115,61 @@ func nodeOperatorRepairs(t *testing.T, config *rest.Config, admin client.Client)
 	require.NotContains(t, page, "m-1", "a metric must not name machines")
 	require.Equal(t, "ok\n", get(t, o, "/readyz"))
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: deploy.Namespace, Name: "machine-operator"}, &coordinationv1.Lease{}))
+}
+
+// Forty clusters whose API servers take connections and never answer, and one
+// that answers: the one is looked at all the same. A Secret that comes to be is
+// found without an event.
+func hangingClustersDelayNobody(t *testing.T, config *rest.Config, admin client.Client) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	owner := clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	answering, hanging := kubeconfig("answering", config.Host, config.CAData, owner), kubeconfig("hanging", "https://"+l.Addr().String(), config.CAData, owner)
+	late := kubeconfig("shop-observer", config.Host, config.CAData, owner)
+	answering.Namespace, hanging.Namespace, late.Namespace = "fleet", "fleet", "fleet"
+	create(t, admin, answering)
+	create(t, admin, hanging)
+	for i := range 40 {
+		create(t, admin, clusterOf(fmt.Sprintf("hanging-%02d", i), "hanging"))
+	}
+	o, err := NewMachine(Options{
+		Config: as(config, "machine-operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace,
+		JobConfigMap: "repair-job", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	require.NoError(t, err)
+	run(t, o)
+	require.Eventually(t, func() bool { return look(t, admin, "hanging-00").Reason == v1alpha1.ReasonUnreachable }, patience, 100*time.Millisecond)
+
+	create(t, admin, clusterOf("answering", "answering"))
+	require.Eventually(t, func() bool { return look(t, admin, "answering").Status == metav1.ConditionTrue },
+		15*time.Second, 100*time.Millisecond, "a cluster that answers waited for those that do not")
+
+	require.Equal(t, v1alpha1.ReasonKubeconfigMissing, look(t, admin, "shop").Reason)
+	create(t, admin, late)
+	require.Eventually(t, func() bool { return look(t, admin, "shop").Status == metav1.ConditionTrue }, patience, 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		var events eventsv1.EventList
+		require.NoError(t, admin.List(t.Context(), &events, client.InNamespace("fleet")))
+		return slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+			return e.Regarding.Kind == "Cluster" && e.Regarding.Name == "shop" && e.Reason == v1alpha1.ReasonAPIServerReady
+		})
+	}, patience, 100*time.Millisecond, "the events must reach the API server")
+
+	page := get(t, o, "/metrics")
+	require.Contains(t, page, `pharos_cluster_looks_total{reason="Unreachable"}`)
+	require.NotContains(t, page, "hanging-00", "a metric must not name clusters")
+}
+
+// look is the condition Ready of a Cluster in fleet, empty where there is none.
+func look(t *testing.T, admin client.Client, name string) metav1.Condition {
+	t.Helper()
+	c := &v1alpha1.Cluster{}
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: name}, c))
+	if ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
+		return *ready
+	}
+	return metav1.Condition{}
 }
 
 // Forty cells that take connections and never answer, and one that does: the
@@ -213,6 +268,12 @@ func get(t *testing.T, o *Operator, path string) string {
 func create(t *testing.T, admin client.Client, o client.Object) {
 	t.Helper()
 	require.NoError(t, admin.Create(t.Context(), o), "%T %s", o, o.GetName())
+}
+
+func clusterOf(name, secret string) *v1alpha1.Cluster {
+	return &v1alpha1.Cluster{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: name}, Spec: v1alpha1.ClusterSpec{ObserverKubeconfigSecret: secret},
+	}
 }
 
 func cellOf(name, secret string) *v1alpha1.Cell {
