@@ -177,6 +177,6 @@ func TestConnectionsTimeOut(t *testing.T) {
 	connections := kube.NewConnections[string](100*time.Millisecond, newRemote)
 	client, err := connections.To("shop", secretTo(t, server, "one", "1"))
 	require.NoError(t, err)
-	_, err = client.http.Get(server.URL) //nolint:bodyclose // there is no answer
+	_, err = client.http.Get(server.URL)
 	require.ErrorContains(t, err, "Timeout")
 }
