@@ -15,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.target.machine`
 // +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Check",type=string,JSONPath=`.status.nodeCheck.result`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Remediation struct {
@@ -55,6 +56,10 @@ type RemediationSpec struct {
 	// Gate is how much of the target's surroundings was unhealthy.
 	// +required
 	Gate GateRecord `json:"gate,omitzero"`
+	// Verification as the policy asked for it when the repair was decided. The
+	// policy may change or go; what this repair must show does not.
+	// +optional
+	Verification Verification `json:"verification,omitempty,omitzero"`
 }
 
 // RemediationTarget identifies a machine for good.
@@ -113,7 +118,8 @@ type Evidence struct {
 
 // SignalRecord is one observation.
 type SignalRecord struct {
-	// Source that was asked: "central-a", "central-b", "node" or "lease".
+	// Source that was asked: "central-a", "central-b", "node",
+	// "lease" or "node-check".
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -205,6 +211,9 @@ type RemediationStatus struct {
 	// +listMapKey=source
 	// +kubebuilder:validation:MaxItems=16
 	Verification []SignalRecord `json:"verification,omitempty"`
+	// NodeCheck is the check that spec.verification asks for, as far as it is.
+	// +optional
+	NodeCheck *NodeCheckRecord `json:"nodeCheck,omitempty"`
 }
 
 // RemediationList is a list of Remediations.
