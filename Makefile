@@ -49,9 +49,9 @@ test: build ## Run every test: units, rules, controllers on real servers, end to
 # The servers and the tests' objects are built side by side: either alone leaves
 # a core idle while it links or compiles one large package.
 .PHONY: servers
-servers: build ## Build the servers of the local fleet that are not in the cache yet
-	@$(call say,server binaries of the local fleet)
-	@$(PHAROS) local binaries
+servers: build ## Build the servers of the local fleet and of the tests that are not in the cache yet
+	@$(call say,server binaries of the local fleet and of the tests)
+	@$(PHAROS) local binaries --for-tests
 
 .PHONY: test-objects
 test-objects:

@@ -29,5 +29,6 @@ func newBinariesCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&opts.BinDir, "bin-dir", "", "folder of ready binaries to check and use instead of building (default $"+binaries.DirVariable+")")
+	cmd.Flags().BoolVar(&opts.ForTests, "for-tests", false, "the servers that only tests run, too")
 	return cmd
 }

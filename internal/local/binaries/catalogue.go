@@ -23,6 +23,7 @@ const (
 	prometheusModule   = "github.com/prometheus/prometheus"
 	alertmanagerModule = "github.com/prometheus/alertmanager"
 	kwokModule         = "sigs.k8s.io/kwok"
+	storeModule        = "github.com/VictoriaMetrics/VictoriaMetrics"
 )
 
 // Versions of the components that build without a module of ours. Prometheus
@@ -32,6 +33,7 @@ const (
 	prometheusReports   = "3.16.0"
 	alertmanagerVersion = "v0.31.1"
 	kwokVersion         = "v0.8.0"
+	storeVersion        = "v1.148.9"
 )
 
 // Component is one server binary of the local fleet.
@@ -67,6 +69,18 @@ func Components() ([]Component, error) {
 		installed("amtool", alertmanagerModule, alertmanagerVersion, strings.TrimPrefix(alertmanagerVersion, "v")),
 		installed("kwok", kwokModule, kwokVersion, strings.TrimPrefix(kwokVersion, "v")),
 	}, nil
+}
+
+// ForTests returns the server binaries that only tests run, against which the
+// fleet's own servers are tried.
+func ForTests() []Component {
+	return []Component{
+		// A long-term store that speaks remote write.
+		{
+			Name: "victoria-metrics", Version: storeVersion, module: storeModule, pkg: storeModule + "/app/victoria-metrics",
+			linking: []string{"-X", storeModule + "/lib/buildinfo.Version=" + storeVersion}, reports: strings.TrimPrefix(storeVersion, "v"),
+		},
+	}
 }
 
 // server is a component that is built inside the embedded module.

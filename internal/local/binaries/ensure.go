@@ -23,6 +23,8 @@ type Options struct {
 	BinDir string
 	// CacheDir replaces the user's cache, $XDG_CACHE_HOME/pharos/bin.
 	CacheDir string
+	// ForTests asks for the binaries that only tests run, too.
+	ForTests bool
 	// Progress receives what is being built and for how long: one line that
 	// renews itself on a terminal, plain lines elsewhere. None means silence.
 	Progress io.Writer
@@ -40,6 +42,9 @@ func Ensure(ctx context.Context, opts Options) (Set, error) {
 	components, err := Components()
 	if err != nil {
 		return nil, err
+	}
+	if opts.ForTests {
+		components = append(components, ForTests()...)
 	}
 	return ensure(ctx, opts, components)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // DirVariable is the environment variable that names a folder of ready
@@ -19,7 +20,7 @@ func Find(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, c := range components {
+	for _, c := range append(components, ForTests()...) {
 		if c.Name == name {
 			return find(c)
 		}
@@ -42,10 +43,18 @@ func find(c Component) (string, error) {
 	}
 	path := c.path(cache)
 	if err := executable(path); err != nil {
-		return "", fmt.Errorf("finding %s %s: %w; run `pharos local binaries` to build it, or set %s to a folder that has it",
-			c.Name, c.Version, err, DirVariable)
+		return "", fmt.Errorf("finding %s %s: %w; run `pharos local binaries%s` to build it, or set %s to a folder that has it",
+			c.Name, c.Version, err, flagFor(c), DirVariable)
 	}
 	return path, nil
+}
+
+// flagFor is what the command that builds a component needs to be told.
+func flagFor(c Component) string {
+	if slices.ContainsFunc(ForTests(), func(t Component) bool { return t.Name == c.Name }) {
+		return " --for-tests"
+	}
+	return ""
 }
 
 // path is where the cache keeps the component.

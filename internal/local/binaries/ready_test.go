@@ -86,6 +86,9 @@ func TestFind(t *testing.T) {
 	_, err = Find("etcd")
 	require.ErrorContains(t, err, "is not executable")
 
+	_, err = Find("victoria-metrics")
+	require.ErrorContains(t, err, "run `pharos local binaries --for-tests` to build it")
+
 	_, err = Find("docker")
 	require.ErrorContains(t, err, "the local fleet has no such binary")
 }
@@ -113,6 +116,22 @@ func TestComponents(t *testing.T) {
 		"k8s.io/component-base/version.gitMajor=1",
 		"k8s.io/component-base/version.gitMinor=37",
 	})
+}
+
+// The fleet does without what only tests run.
+func TestForTests(t *testing.T) {
+	components, err := Components()
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, c := range components {
+		names[c.Name] = true
+	}
+	versions := map[string]string{}
+	for _, c := range ForTests() {
+		require.False(t, names[c.Name], c.Name)
+		versions[c.Name] = c.Version + " reports " + c.reports
+	}
+	require.Equal(t, map[string]string{"victoria-metrics": "v1.148.9 reports 1.148.9"}, versions)
 }
 
 func TestPinnedRefusesADamagedModule(t *testing.T) {
