@@ -25,6 +25,8 @@ type Config struct {
 	RuleFiles     []string       `yaml:"rule_files,omitempty"`
 	Alerting      *Alerting      `yaml:"alerting,omitempty"`
 	ScrapeConfigs []ScrapeConfig `yaml:"scrape_configs"`
+	RemoteWrite   []RemoteWrite  `yaml:"remote_write,omitempty"`
+	Storage       *Storage       `yaml:"storage,omitempty"`
 }
 
 // Global holds the defaults of every job and rule group.
@@ -55,8 +57,10 @@ type ScrapeConfig struct {
 	HonorLabels              bool                `yaml:"honor_labels,omitempty"`
 	HonorTimestamps          *bool               `yaml:"honor_timestamps,omitempty"`
 	TrackTimestampsStaleness bool                `yaml:"track_timestamps_staleness,omitempty"`
+	ScrapeTimeout            model.Duration      `yaml:"scrape_timeout,omitempty"`
 	ScrapeProtocols          []string            `yaml:"scrape_protocols,omitempty"`
 	ScrapeNativeHistograms   *bool               `yaml:"scrape_native_histograms,omitempty"`
+	ConvertClassicHistograms bool                `yaml:"convert_classic_histograms_to_nhcb,omitempty"`
 	MetricsPath              string              `yaml:"metrics_path,omitempty"`
 	Params                   map[string][]string `yaml:"params,omitempty"`
 	Scheme                   string              `yaml:"scheme,omitempty"`
@@ -76,9 +80,15 @@ type Authorization struct {
 	CredentialsFile string `yaml:"credentials_file"`
 }
 
-// TLS is the authority that a server's certificate is checked against.
+// TLS is the authority that a server's certificate is checked against, the name
+// in it, and the certificate that is shown to the server. All are files.
 type TLS struct {
-	CAFile string `yaml:"ca_file,omitempty"`
+	CAFile     string `yaml:"ca_file,omitempty"`
+	CertFile   string `yaml:"cert_file,omitempty"`
+	KeyFile    string `yaml:"key_file,omitempty"`
+	ServerName string `yaml:"server_name,omitempty"`
+	// SkipVerify takes whatever certificate the server shows.
+	SkipVerify bool `yaml:"insecure_skip_verify,omitempty"`
 }
 
 // KubernetesSD discovers objects of one role at one API server.
@@ -100,6 +110,7 @@ type Namespaces struct {
 type Selector struct {
 	Role  string `yaml:"role"`
 	Label string `yaml:"label,omitempty"`
+	Field string `yaml:"field,omitempty"`
 }
 
 // HTTPSD discovers targets by asking a URL.
@@ -119,6 +130,7 @@ type Relabel struct {
 	SourceLabels []string `yaml:"source_labels,omitempty,flow"`
 	Regex        string   `yaml:"regex,omitempty"`
 	TargetLabel  string   `yaml:"target_label,omitempty"`
+	Modulus      uint     `yaml:"modulus,omitempty"`
 	Replacement  *string  `yaml:"replacement,omitempty"`
 	Action       string   `yaml:"action,omitempty"`
 }
