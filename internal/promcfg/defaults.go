@@ -1,7 +1,6 @@
 package promcfg
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -66,42 +65,6 @@ func CheckInterval(interval time.Duration) error {
 		return fmt.Errorf("interval %s: must be at most %s, or a stale cell falls out of Prometheus' look-back of 5m before it is reported", interval, maxInterval)
 	}
 	return nil
-}
-
-// APIServer says where the API server of the cluster that Prometheus runs in
-// is, and which namespace its neighbours run in.
-type APIServer struct {
-	// URL unset means https://kubernetes.default.svc.
-	URL string
-	// Namespace unset means pharos-system.
-	Namespace string
-}
-
-// BaseURL is the URL, with the default filled in.
-func (a APIServer) BaseURL() string { return cmp.Or(a.URL, "https://kubernetes.default.svc") }
-
-// Pods discovers the pods that bear all of the labels. The API server filters.
-func (a APIServer) Pods(labels map[string]string) KubernetesSD {
-	return KubernetesSD{
-		Role:          "pod",
-		APIServer:     a.BaseURL(),
-		Authorization: &Authorization{CredentialsFile: TokenFile},
-		TLS:           &TLS{CAFile: CAFile},
-		Namespaces:    &Namespaces{Names: []string{cmp.Or(a.Namespace, "pharos-system")}},
-		Selectors:     []Selector{{Role: "pod", Label: selector(labels)}},
-	}
-}
-
-// PodAddress makes one target of each pod, its address with the port, whatever
-// container ports it declares, and leaves out pods that have ended.
-func PodAddress(port int) []Relabel {
-	v4, v6 := fmt.Sprintf("$1:%d", port), fmt.Sprintf("[$1]:%d", port)
-	ip := []string{"__meta_kubernetes_pod_ip"}
-	return []Relabel{
-		{SourceLabels: []string{"__meta_kubernetes_pod_phase"}, Regex: "Failed|Succeeded", Action: "drop"},
-		{SourceLabels: ip, Regex: `([^:]+)`, TargetLabel: "__address__", Replacement: &v4},
-		{SourceLabels: ip, Regex: `(.*:.*)`, TargetLabel: "__address__", Replacement: &v6},
-	}
 }
 
 // ByteLimit is the most bytes that a body of so many samples may have. Half a
