@@ -24,6 +24,7 @@ const (
 	alertmanagerModule = "github.com/prometheus/alertmanager"
 	kwokModule         = "sigs.k8s.io/kwok"
 	storeModule        = "github.com/VictoriaMetrics/VictoriaMetrics"
+	hostModule         = "github.com/prometheus/node_exporter"
 )
 
 // Versions of the components that build without a module of ours. Prometheus
@@ -34,7 +35,11 @@ const (
 	alertmanagerVersion = "v0.31.1"
 	kwokVersion         = "v0.8.0"
 	storeVersion        = "v1.148.9"
+	hostVersion         = "v1.12.1"
 )
+
+// commonVersion is where programs of the Prometheus project keep their version.
+const commonVersion = "github.com/prometheus/common/version.Version="
 
 // Component is one server binary of the local fleet.
 type Component struct {
@@ -80,6 +85,11 @@ func ForTests() []Component {
 			Name: "victoria-metrics", Version: storeVersion, module: storeModule, pkg: storeModule + "/app/victoria-metrics",
 			linking: []string{"-X", storeModule + "/lib/buildinfo.Version=" + storeVersion}, reports: strings.TrimPrefix(storeVersion, "v"),
 		},
+		// What tells of a host.
+		{
+			Name: "node_exporter", Version: hostVersion, module: hostModule, pkg: hostModule,
+			linking: []string{"-X", commonVersion + strings.TrimPrefix(hostVersion, "v")}, reports: strings.TrimPrefix(hostVersion, "v"),
+		},
 	}
 }
 
@@ -99,7 +109,7 @@ func server(name, module, dir, version string) Component {
 func installed(name, module, version, reports string) Component {
 	c := Component{Name: name, Version: version, module: module, pkg: module + "/cmd/" + name, reports: reports}
 	if module == prometheusModule || module == alertmanagerModule {
-		c.linking = []string{"-X", "github.com/prometheus/common/version.Version=" + reports}
+		c.linking = []string{"-X", commonVersion + reports}
 	}
 	return c
 }

@@ -131,7 +131,10 @@ func TestForTests(t *testing.T) {
 		require.False(t, names[c.Name], c.Name)
 		versions[c.Name] = c.Version + " reports " + c.reports
 	}
-	require.Equal(t, map[string]string{"victoria-metrics": "v1.148.9 reports 1.148.9"}, versions)
+	require.Equal(t, map[string]string{
+		"victoria-metrics": "v1.148.9 reports 1.148.9",
+		"node_exporter":    "v1.12.1 reports 1.12.1",
+	}, versions)
 }
 
 func TestPinnedRefusesADamagedModule(t *testing.T) {
