@@ -50,11 +50,14 @@ func NewGlobal(interval time.Duration, external map[string]string) (Global, erro
 	}
 	return Global{
 		ScrapeInterval:     Duration(interval),
-		ScrapeTimeout:      Duration(min(interval*4/5, maxTimeout)),
+		ScrapeTimeout:      Duration(Timeout(interval)),
 		EvaluationInterval: Duration(interval),
 		ExternalLabels:     labels,
 	}, nil
 }
+
+// Timeout is how long a scrape may take in an interval.
+func Timeout(interval time.Duration) time.Duration { return min(interval*4/5, maxTimeout) }
 
 // CheckInterval refuses an interval that the tiers cannot work with.
 func CheckInterval(interval time.Duration) error {

@@ -53,7 +53,7 @@ func (l Link) Check(what string, interval time.Duration) error {
 
 // Scrape is how long one scrape over the link may take.
 func (l Link) Scrape(interval time.Duration) time.Duration {
-	return cmp.Or(l.Timeout, min(interval*4/5, maxTimeout))
+	return cmp.Or(l.Timeout, Timeout(interval))
 }
 
 const (

@@ -57,6 +57,7 @@ type ScrapeConfig struct {
 	HonorLabels              bool                `yaml:"honor_labels,omitempty"`
 	HonorTimestamps          *bool               `yaml:"honor_timestamps,omitempty"`
 	TrackTimestampsStaleness bool                `yaml:"track_timestamps_staleness,omitempty"`
+	ScrapeInterval           model.Duration      `yaml:"scrape_interval,omitempty"`
 	ScrapeTimeout            model.Duration      `yaml:"scrape_timeout,omitempty"`
 	ScrapeProtocols          []string            `yaml:"scrape_protocols,omitempty"`
 	ScrapeNativeHistograms   *bool               `yaml:"scrape_native_histograms,omitempty"`
