@@ -82,7 +82,7 @@ const (
 	NodeCheckNotRun NodeCheckResult = "NotRun"
 )
 
-// Ended says whether the result of a pod never changes again.
+// Ended says whether nothing more is to be learned from the pod.
 func (r NodeCheckResult) Ended() bool {
 	return r == NodeCheckPass || r == NodeCheckFail || r == NodeCheckTimeout || r == NodeCheckNotRun
 }

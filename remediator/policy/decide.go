@@ -60,9 +60,11 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r := newRun(sorted(policies), &s, now)
 	r.plan.Unmatched = len(r.ix.unmatched())
 	r.plan.Withdrawals = r.ix.withdrawals()
+	r.plan.Removals = r.ix.removals()
 	waiting := r.progress()
 	r.decideAll(waiting)
 	r.settle(waiting)
+	r.sortChecks()
 	r.report()
 	return r.plan
 }
@@ -225,8 +227,10 @@ func (r *run) subject(p place) subject {
 		settings: resolve(r.policyFor(p)), ref: ref,
 		cellErr: p.cell.Err, cellPaused: p.cell.Paused,
 		clusterPaused: slices.Contains(p.cell.PausedClusters, p.machine.Cluster),
+		checkable:     slices.Contains(p.cell.CheckedClusters, p.machine.Cluster),
 		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
 	}
+	s.checked = s.settings.verification.NodeCheck != nil
 	if n := len(r.ix.byNode[ref]); n > 1 {
 		s.twins = fmt.Sprintf("%d machines claim node %s", n, ref.Node)
 	} else if n := r.ix.hardware[p.machine.HardwareID]; n > 1 {
@@ -234,6 +238,7 @@ func (r *run) subject(p place) subject {
 	}
 	if rem := r.ix.open[p.machine.UID]; rem != nil {
 		s.pending, s.standing = rem.Name, standing(rem, p.machine)
+		s.checked = s.checked || rem.Spec.Verification.NodeCheck != nil
 	}
 	return s
 }
@@ -245,6 +250,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		// The gate comes first: it names the rack, where the path is a mere suspicion.
 		func() (Reason, string) { return r.gate(s.settings.evidenceAge).blocks(p, s.settings.percent) },
 		func() (Reason, string) { return r.suspectPath(s) },
+		s.provable,
 		func() (Reason, string) { return r.past(s) },
 		func() (Reason, string) { return r.pace(s) },
 	} {
@@ -346,6 +352,8 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 		Deadline: metav1.NewTime(r.now.Add(s.settings.timeout).Truncate(time.Second)),
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),
+
+		Verification: *s.settings.verification.DeepCopy(),
 	}
 }
 

@@ -34,6 +34,7 @@ type index struct {
 	closed    map[string]*api.Remediation // by name
 	lastEnd   map[string]ending           // by hardware id, else machine UID
 	failed    map[string]string           // by the same: a repair that failed and nobody acknowledged
+	checks    map[string]*NodeChecks      // by the repair's name
 }
 
 // ending is when a machine was last left by a repair, or by the request for one.
@@ -59,6 +60,10 @@ func newIndex(s *Snapshot, now time.Time) *index {
 	ix.addCentrals()
 	ix.addLive()
 	ix.addRemediations(now)
+	ix.checks = make(map[string]*NodeChecks, len(s.NodeChecks))
+	for i := range s.NodeChecks {
+		ix.checks[s.NodeChecks[i].Remediation] = &s.NodeChecks[i]
+	}
 	return ix
 }
 

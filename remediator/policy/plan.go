@@ -32,6 +32,10 @@ type Plan struct {
 	// Withdrawals are requests that stand on machines though their repair has
 	// ended, or though nothing justifies one that was not answered.
 	Withdrawals []Withdrawal
+	// Checks are the pods to make, on nodes whose repair has ended.
+	Checks []CheckStart
+	// Removals are the pods of checks of which nothing more is to be learned.
+	Removals []CheckRemoval
 	// Policies has one report for each policy, by name.
 	Policies []Report
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
@@ -94,6 +98,8 @@ type Update struct {
 	Confirmation []api.SignalRecord
 	// Verification is the evidence that closes the repair.
 	Verification []api.SignalRecord
+	// NodeCheck is how far the check is. Nil leaves what is written down.
+	NodeCheck *api.NodeCheckRecord
 }
 
 // Withdrawal names a machine whose request is to be taken away.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
@@ -58,10 +60,11 @@ func (r *run) progress() []*api.Remediation {
 func (r *run) update(rem *api.Remediation, u Update) {
 	u.Name, u.Target, u.Message = rem.Name, rem.Spec.Target, clip(u.Message, 1024)
 	r.lookAt(rem.Spec.Deadline.Time)
-	if u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason && u.Message == rem.Status.Message {
+	same := u.NodeCheck == nil || equality.Semantic.DeepEqual(u.NodeCheck, rem.Status.NodeCheck)
+	if same && u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason && u.Message == rem.Status.Message {
 		return
 	}
-	u.Reworded = rewords(rem, u)
+	u.Reworded = same && rewords(rem, u)
 	r.plan.Updates = append(r.plan.Updates, u)
 }
 
@@ -150,36 +153,52 @@ func (r *run) verify(rem *api.Remediation, m *Machine) Update {
 	if why := changed(t, m, live.node); why != "" {
 		return ended(rem, ReasonTargetChanged, why)
 	}
-	missing := r.missing(rem, ref, facts, live)
-	if len(missing) > 0 {
-		verifying := *rem
-		verifying.Status.Phase = api.RemediationVerifying
-		return r.wait(&verifying, ReasonAwaitingVerification, "still missing: "+strings.Join(missing, "; "))
+	age := r.evidenceAge(rem.Spec.PolicyName)
+	dead := missingLive(rem, live, age, r.now)
+	missing := append(missingCentrals(facts, ref, age, r.now), dead...)
+	check := r.check(rem, m, live, len(dead) == 0)
+	verifying := *rem
+	verifying.Status.Phase = api.RemediationVerifying
+	u := Update{Phase: api.RemediationSucceeded, Reason: ReasonVerified, Message: check.agreed()}
+	switch {
+	case check.fails != "":
+		u = ended(&verifying, check.fails, check.says)
+	case check.waits != "" && len(missing) == 0:
+		u = r.wait(&verifying, check.waits, check.says)
+	case check.waits != "" || len(missing) > 0:
+		u = r.wait(&verifying, ReasonAwaitingVerification, "still missing: "+strings.Join(check.among(missing), "; "))
+	default:
+		for _, f := range facts {
+			u.Verification = append(u.Verification, f.record(ref, false))
+		}
+		u.Verification = append(append(u.Verification, live.records()...), check.signals()...)
 	}
-	u := Update{Phase: api.RemediationSucceeded, Reason: ReasonVerified,
-		Message: "every central and the live node agree that the target is well"}
-	for _, f := range facts {
-		u.Verification = append(u.Verification, f.record(ref, false))
+	u.NodeCheck = check.record
+	if check.starts && !u.Phase.Final() {
+		r.startCheck(rem, u)
 	}
-	u.Verification = append(u.Verification, live.records()...)
 	return u
 }
 
-// missing lists what speaks against the repair being done. Messages bear no
-// ages, so that waiting does not rewrite the record every few seconds.
-func (r *run) missing(rem *api.Remediation, ref NodeRef, facts []fact, live liveFact) []string {
-	var missing []string
-	age := r.evidenceAge(rem.Spec.PolicyName)
-	switch f, reason, _ := agree(facts, ref, age, r.now); f {
+// missingCentrals lists what the centrals say against the repair being done.
+// Messages bear no ages, so that waiting does not rewrite the record every few seconds.
+func missingCentrals(facts []fact, ref NodeRef, age time.Duration, now time.Time) []string {
+	switch f, reason, _ := agree(facts, ref, age, now); f {
 	case findingUnknown:
-		missing = append(missing, fmt.Sprintf("agreement of the centrals (%s)", reason))
+		return []string{fmt.Sprintf("agreement of the centrals (%s)", reason)}
 	case findingUnhealthy:
-		missing = append(missing, "the centrals still list the node as unhealthy")
+		return []string{"the centrals still list the node as unhealthy"}
 	}
-	if live.unreadable(age, r.now) != "" {
+	return nil
+}
+
+// missingLive lists what the node itself says against it.
+func missingLive(rem *api.Remediation, live liveFact, age time.Duration, now time.Time) []string {
+	var missing []string
+	if live.unreadable(age, now) != "" {
 		return append(missing, "the live Node and Lease cannot be read")
 	}
-	if why := live.well(age, r.now); why != "" {
+	if why := live.well(age, now); why != "" {
 		missing = append(missing, why)
 	}
 	if rem.Spec.Target.ProviderID != "" && live.node.ProviderID == "" {

@@ -35,6 +35,8 @@ func anyWorld(t *rapid.T) *world {
 				w.machine(m.Name).Request = &api.RemediationRequest{ID: "by-hand"}
 			case 3:
 				running("old")(w.machine(m.Name))
+			case 4:
+				anyCheck(t, w, m.Name)
 			}
 		}
 	}
@@ -42,6 +44,28 @@ func anyWorld(t *rapid.T) *world {
 		spoilAny(t, w)
 	}
 	return w
+}
+
+// anyCheck repairs a machine with a node check that is somewhere on its way.
+func anyCheck(t *rapid.T, w *world, name string) {
+	w.fail(name)
+	w.heal(name, true)
+	rem := w.open(name, api.RemediationVerifying)
+	rem.Spec.Verification.NodeCheck = &api.NodeCheckPod{Image: "check:1"}
+	w.asked(rem, api.RepairSucceeded)
+	if rapid.Bool().Draw(t, "checkable") {
+		i := slices.IndexFunc(w.Cells, func(c policy.Cell) bool { return c.Name == rem.Spec.Target.Cell })
+		w.Cells[i].CheckedClusters = append(w.Cells[i].CheckedClusters, rem.Spec.Target.Cluster)
+	}
+	if rapid.Bool().Draw(t, "asked for") {
+		rem.Status.NodeCheck = checkRecord(api.NodeCheckPending, time.Minute)
+		rem.Status.NodeCheck.NodeUID = "node-uid-" + name
+	}
+	read := policy.NodeChecks{Remediation: rem.Name}
+	if rapid.Bool().Draw(t, "left over") {
+		read.Pods = []policy.CheckPod{checkPod(api.NodeCheckPass, time.Minute)}
+	}
+	w.NodeChecks = append(w.NodeChecks, read)
 }
 
 func spoilAny(t *rapid.T, w *world) {
@@ -265,13 +289,14 @@ func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
 		shuffle(r, w.Centrals)
 		shuffle(r, w.Clusters)
 		shuffle(r, w.Remediations)
+		shuffle(r, w.NodeChecks)
 		for i := range w.Cells {
 			shuffle(r, w.Cells[i].Machines)
 		}
 		for i := range w.Centrals {
 			shuffle(r, w.Centrals[i].Unhealthy)
 		}
-		if diff := cmp.Diff(before, w.decide(), cmpopts.IgnoreUnexported(policy.Decision{})); diff != "" {
+		if diff := cmp.Diff(before, w.decide(), cmpopts.IgnoreUnexported(policy.Decision{}, policy.CheckStart{})); diff != "" {
 			t.Fatalf("the plan depends on order: %s", diff)
 		}
 	})

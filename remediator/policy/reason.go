@@ -65,6 +65,10 @@ const (
 	ReasonCooldown Reason = "Cooldown"
 	// ReasonObserveOnly means that the policy would act, but only observes.
 	ReasonObserveOnly Reason = "ObserveOnly"
+	// ReasonNodeCheckUnavailable means that the policy asks for a node check and
+	// none can run: the Cluster names no kubeconfig for it, or the pod cannot be
+	// read or made. The repair could not be verified.
+	ReasonNodeCheckUnavailable Reason = "NodeCheckUnavailable"
 	// ReasonNoPolicy means that no policy selects the machine any more.
 	ReasonNoPolicy Reason = "NoPolicy"
 )
@@ -79,6 +83,20 @@ const (
 	ReasonRepairRunning Reason = "RepairRunning"
 	// ReasonAwaitingVerification means that the repair ran and evidence of its effect is awaited.
 	ReasonAwaitingVerification Reason = "AwaitingVerification"
+	// ReasonAwaitingNodeCheck means that all that is missing is a node check that
+	// was asked for or runs.
+	ReasonAwaitingNodeCheck Reason = "AwaitingNodeCheck"
+	// ReasonNodeCheckNotRun means that nothing is known from a node check that was
+	// tried; it is tried again, a few times.
+	ReasonNodeCheckNotRun Reason = "NodeCheckNotRun"
+	// ReasonNodeCheckFailed means that the check ran on the repaired node and failed.
+	ReasonNodeCheckFailed Reason = "NodeCheckFailed"
+	// ReasonNodeCheckTimedOut means that the check began on the repaired node and
+	// did not end in time.
+	ReasonNodeCheckTimedOut Reason = "NodeCheckTimedOut"
+	// ReasonNodeCheckPassed means that the check passed. It is the reason of an
+	// event; the repair may still be waiting for other evidence.
+	ReasonNodeCheckPassed Reason = "NodeCheckPassed"
 	// ReasonVerified means that all evidence agrees that the target is well.
 	ReasonVerified Reason = "Verified"
 	// ReasonRecovered means that the target was well before it was touched.
@@ -114,7 +132,7 @@ func HoldReasons() []Reason {
 		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonCooldown,
-		ReasonRepairFailed, ReasonObserveOnly,
+		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonObserveOnly,
 	}
 }
 

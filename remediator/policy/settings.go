@@ -18,6 +18,8 @@ type settings struct {
 	percent     int
 	timeout     time.Duration
 	cooldown    time.Duration
+	// verification is what a repair must show beside the agreement of all evidence.
+	verification api.Verification
 }
 
 func resolve(p *api.RemediationPolicy) settings {
@@ -31,6 +33,8 @@ func resolve(p *api.RemediationPolicy) settings {
 		percent:     20,
 		timeout:     seconds(p.Spec.TimeoutSeconds, 1800),
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
+
+		verification: p.Spec.Verification,
 	}
 	if s.action == "" {
 		s.action = api.ActionReboot

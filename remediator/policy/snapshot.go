@@ -22,6 +22,8 @@ type Snapshot struct {
 	// Clusters are live reads of business clusters, for those with suspects only.
 	Clusters     []LiveCluster     `json:"clusters"`
 	Remediations []api.Remediation `json:"remediations"`
+	// NodeChecks are the pods of repairs that asked for a check, see CheckReads.
+	NodeChecks []NodeChecks `json:"nodeChecks,omitempty"`
 }
 
 // Cell is the inventory of one cell.
@@ -29,9 +31,12 @@ type Cell struct {
 	Name   string `json:"name"`
 	Paused bool   `json:"paused,omitempty"`
 	// Err says why the inventory could not be read; empty means that it is whole.
-	Err            string    `json:"err,omitempty"`
-	PausedClusters []string  `json:"pausedClusters,omitempty"`
-	Machines       []Machine `json:"machines,omitempty"`
+	Err            string   `json:"err,omitempty"`
+	PausedClusters []string `json:"pausedClusters,omitempty"`
+	// CheckedClusters are those whose nodes can be checked: the Cluster names a
+	// kubeconfig for it.
+	CheckedClusters []string  `json:"checkedClusters,omitempty"`
+	Machines        []Machine `json:"machines,omitempty"`
 }
 
 // Machine is what a decision needs to know of a Machine.
@@ -154,8 +159,37 @@ type LiveNode struct {
 	Ready         string    `json:"ready,omitempty"`
 	Since         time.Time `json:"since"`
 	Heartbeat     time.Time `json:"heartbeat"`
+	UID           string    `json:"uid,omitempty"`
 	BootID        string    `json:"bootID,omitempty"`
 	ProviderID    string    `json:"providerID,omitempty"`
 	Unschedulable bool      `json:"unschedulable,omitempty"`
 	Deleting      bool      `json:"deleting,omitempty"`
+}
+
+// NodeChecks are the pods that check the node of one repair, of every attempt.
+type NodeChecks struct {
+	// Remediation is the name of the repair.
+	Remediation string `json:"remediation"`
+	// Err says why the pods could not be read; empty means that they are all there.
+	Err  string     `json:"err,omitempty"`
+	Pods []CheckPod `json:"pods,omitempty"`
+}
+
+// CheckPod is the pod of a node check as its API server has it.
+type CheckPod struct {
+	Name string `json:"name"`
+	UID  string `json:"uid"`
+	// NodeUID and BootID are what the pod was made to check.
+	NodeUID string `json:"nodeUID"`
+	BootID  string `json:"bootID"`
+	// Result is Running for a pod that has not ended; it is never Pending.
+	Result   api.NodeCheckResult `json:"result"`
+	Reason   string              `json:"reason,omitempty"`
+	Message  string              `json:"message,omitempty"`
+	ExitCode *int32              `json:"exitCode,omitempty"`
+	Created  time.Time           `json:"created"`
+	// Started is zero for a container that never began.
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Deleting bool      `json:"deleting,omitempty"`
 }

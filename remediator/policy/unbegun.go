@@ -28,9 +28,10 @@ func Withheld(rem *api.Remediation, reason Reason, message string) Update {
 }
 
 // rewords says whether an update of a record that waits changes nothing but words.
-// Messages bear ages, which would rewrite the record every few seconds.
+// Messages bear ages and errors, which would rewrite the record every few seconds.
 func rewords(rem *api.Remediation, u Update) bool {
-	return u.Phase == api.RemediationPending && u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason
+	waits := u.Phase == api.RemediationPending || u.Reason == ReasonNodeCheckUnavailable
+	return waits && u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason
 }
 
 // why says what has kept a record from being begun: what withholds it now, or
