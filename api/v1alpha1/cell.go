@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -14,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name="Geography",type=string,JSONPath=`.spec.geography`
 // +kubebuilder:printcolumn:name="Region",type=string,JSONPath=`.spec.region`
 // +kubebuilder:printcolumn:name="Edge",type=string,JSONPath=`.spec.edge.mode`
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.spec.size`,priority=1
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -30,6 +32,7 @@ type Cell struct {
 // CellSpec places a cell and says how to reach it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || (has(self.edge.endpoints) && size(self.edge.endpoints) > 0)",message="an External edge needs edge.endpoints: the host:port of each of its Prometheus servers"
+// +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || !(has(self.edge.shards) && self.edge.shards > 1 || has(self.edge.replicas) || has(self.edge.staticTargets))",message="an External edge is somebody else's: edge.shards, edge.replicas and edge.staticTargets are for a Managed one"
 type CellSpec struct {
 	// Geography is the name of one of the Federation's geographies.
 	// +required
@@ -53,9 +56,16 @@ type CellSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	RemediatorKubeconfigSecret string `json:"remediatorKubeconfigSecret,omitempty"`
+	// Size says how much the cell hosts, and with it what its edge is given.
+	// Unset means Medium.
+	// +optional
+	Size CellSize `json:"size,omitempty"`
 	// Edge is the cell's Prometheus.
 	// +optional
 	Edge Edge `json:"edge,omitempty,omitzero"`
+	// Capacity is what the cell has to give.
+	// +optional
+	Capacity Capacity `json:"capacity,omitempty,omitzero"`
 	// Network says how pods in the cell reach Services and their API server.
 	// +optional
 	Network Network `json:"network,omitempty,omitzero"`
@@ -66,6 +76,19 @@ type CellSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	RepairJobConfigMap string `json:"repairJobConfigMap,omitempty"`
 }
+
+// CellSize is a step of what a cell hosts.
+// +kubebuilder:validation:Enum=Small;Medium;Large
+type CellSize string
+
+const (
+	// CellSmall is up to 20 business clusters and 200 nodes.
+	CellSmall CellSize = "Small"
+	// CellMedium is up to 60 business clusters and 1,000 nodes.
+	CellMedium CellSize = "Medium"
+	// CellLarge is up to 200 business clusters and 5,000 nodes.
+	CellLarge CellSize = "Large"
+)
 
 // EdgeMode says who runs the cell's Prometheus.
 // +kubebuilder:validation:Enum=Managed;External
@@ -90,6 +113,96 @@ type Edge struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=270
 	Endpoints []string `json:"endpoints,omitempty"`
+	// Shards divide the business clusters of the cell among so many edge
+	// servers. Unset means 1, or 2 in a Large cell; an External edge is one.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	Shards *int32 `json:"shards,omitempty"`
+	// Replicas of each shard, which watch the same. Unset means what the
+	// Federation says for every cell.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2
+	Replicas *int32 `json:"replicas,omitempty"`
+	// StaticTargets are servers of control planes and hosts that nothing
+	// discovers, because they are no pods of the cell.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=256
+	StaticTargets []StaticTarget `json:"staticTargets,omitempty"`
+}
+
+// TargetComponent is a kind of server that an edge knows how to read.
+// +kubebuilder:validation:Enum=kube-apiserver;etcd;kube-controller-manager;kube-scheduler;kubelet;cadvisor;node-exporter
+type TargetComponent string
+
+// TargetScheme is how a server is asked.
+// +kubebuilder:validation:Enum=HTTP;HTTPS
+type TargetScheme string
+
+const (
+	// SchemeHTTP is plain HTTP.
+	SchemeHTTP TargetScheme = "HTTP"
+	// SchemeHTTPS is HTTP over TLS, with the edge's own token and authority.
+	SchemeHTTPS TargetScheme = "HTTPS"
+)
+
+// StaticTarget is a set of servers that an edge scrapes at given addresses.
+type StaticTarget struct {
+	// Component that the servers are, and by which their series are known.
+	// +required
+	Component TargetComponent `json:"component,omitempty"`
+	// Cluster that they belong to, by name. Unset means the meta cluster itself.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Cluster string `json:"cluster,omitempty"`
+	// Addresses of the servers, host:port.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=270
+	// +kubebuilder:validation:items:Pattern=`^[^\s/]+:[0-9]{1,5}$`
+	Addresses []string `json:"addresses,omitempty"`
+	// Scheme unset means HTTPS.
+	// +optional
+	Scheme TargetScheme `json:"scheme,omitempty"`
+}
+
+// Capacity is what a cell has to give of what the cell itself does not tell.
+// Its CPU and memory are known from its nodes.
+type Capacity struct {
+	// Pools are what can run out, and how much of it there is.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Pools []CapacityPool `json:"pools,omitempty"`
+}
+
+// CapacityPoolName is what a pool holds.
+// +kubebuilder:validation:Enum=addresses;clusters
+type CapacityPoolName string
+
+const (
+	// PoolAddresses are network addresses for pods of the meta cluster.
+	PoolAddresses CapacityPoolName = "addresses"
+	// PoolClusters are places for business clusters.
+	PoolClusters CapacityPoolName = "clusters"
+)
+
+// CapacityPool is how much of one thing a cell has.
+//
+// +kubebuilder:validation:XValidation:rule="quantity(string(self.limit)).isGreaterThan(quantity('0'))",message="a pool without anything in it is no pool: limit must be above 0"
+type CapacityPool struct {
+	// Name of what the pool holds.
+	// +required
+	Name CapacityPoolName `json:"name,omitempty"`
+	// Limit is how much there is, for example 4096 addresses.
+	// +required
+	Limit resource.Quantity `json:"limit,omitzero"`
 }
 
 // CellStatus is what the operator last saw of the cell.
@@ -106,15 +219,38 @@ type CellStatus struct {
 	// while a pod is away, so that a dead edge stays a target that is down.
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=270
 	EdgeEndpoints []string `json:"edgeEndpoints,omitempty"`
+	// EdgeServers say which of the endpoints is which server of a managed edge,
+	// as long as its pods are where the cascade reads them.
+	// +optional
+	// +listType=map
+	// +listMapKey=shard
+	// +listMapKey=replica
+	// +kubebuilder:validation:MaxItems=32
+	EdgeServers []EdgeServer `json:"edgeServers,omitempty"`
 	// Parts are the workloads in the cell.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Parts []PartStatus `json:"parts,omitempty"`
+}
+
+// EdgeServer is one Prometheus of a managed edge.
+type EdgeServer struct {
+	// Shard of the cell that it watches.
+	// +required
+	Shard int32 `json:"shard"`
+	// Replica tells servers of one shard apart.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	Replica string `json:"replica"`
+	// Endpoint at which it is read, host:port. It is kept while the pod is away.
+	// +optional
+	// +kubebuilder:validation:MaxLength=270
+	Endpoint string `json:"endpoint,omitempty"`
 }
 
 // CellList is a list of Cells.

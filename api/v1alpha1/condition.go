@@ -35,6 +35,8 @@ const (
 	LabelGeography = "pharos.dev/geography"
 	// LabelCell names the cell that an object serves.
 	LabelCell = "pharos.dev/cell"
+	// LabelShard is the number of the part that a sharded server has of its whole.
+	LabelShard = "pharos.dev/shard"
 	// LabelReplica tells members of a highly available pair apart.
 	LabelReplica = "pharos.dev/replica"
 	// LabelRack is the node label that names its rack.

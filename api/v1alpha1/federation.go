@@ -14,6 +14,9 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Cells",type=integer,JSONPath=`.status.cells`
+// +kubebuilder:printcolumn:name="Link",type=string,JSONPath=`.spec.link.type`,priority=1
+// +kubebuilder:printcolumn:name="Shards",type=string,JSONPath=`.status.geographies[*].shards`,priority=1
+// +kubebuilder:printcolumn:name="Moving",type=string,JSONPath=`.status.geographies[*].moving`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Federation struct {
 	metav1.TypeMeta `json:",inline"`
@@ -26,6 +29,8 @@ type Federation struct {
 }
 
 // FederationSpec is what the operator runs in the hub and renders for every cell.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.edge) && has(self.edge.retention)) || !has(self.retention) || !self.retention.matches('^(0*([0-9]|1[0-9]|2[0-5])h|0*[01]d|0*w)$')",message="retention is also the edges', and an edge needs at least 26h: the error ratio over a day, which alerts on a slow burn of the error budget read, is made from its samples. Set edge.retention to keep less elsewhere"
 type FederationSpec struct {
 	// Geographies are the domains of the cascades. A Cell names one of them.
 	// +required
@@ -45,11 +50,28 @@ type FederationSpec struct {
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 
 	// Retention is how long each tier keeps samples, in Prometheus' notation.
-	// Unset means 24h.
+	// Unset means 48h.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[0-9]+(h|d|w)$`
 	Retention string `json:"retention,omitempty"`
+
+	// Link says how one tier feeds the next.
+	// +optional
+	Link Link `json:"link,omitempty,omitzero"`
+
+	// Edge says how the managed edges of all cells are, where a Cell does not
+	// say otherwise.
+	// +optional
+	Edge EdgeDefaults `json:"edge,omitempty,omitzero"`
+
+	// LongTerm are stores that both centrals write what they record to, for
+	// longer than retention.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	LongTerm []LongTermStore `json:"longTerm,omitempty"`
 
 	// Images override the images of the stock servers and of Pharos itself.
 	// +optional
@@ -64,7 +86,7 @@ type FederationSpec struct {
 	Alerting Alerting `json:"alerting,omitempty,omitzero"`
 }
 
-// Geography is the domain of one cascade.
+// Geography is the domain of a cascade, which is sharded as the geography grows.
 type Geography struct {
 	// Name of the geography, for example "europe". It becomes the label
 	// geography of every series from its cells.
@@ -73,6 +95,81 @@ type Geography struct {
 	// +kubebuilder:validation:MaxLength=40
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	Name string `json:"name,omitempty"`
+	// MaxSeriesPerShard is how many series one cascade server should have from
+	// its cells. A shard that has more is split. Unset means 100000.
+	// +optional
+	// +kubebuilder:validation:Minimum=1000
+	// +kubebuilder:validation:Maximum=10000000
+	MaxSeriesPerShard *int32 `json:"maxSeriesPerShard,omitempty"`
+}
+
+// LinkType says which end of a link opens the connection.
+// +kubebuilder:validation:Enum=Federate;RemoteWrite
+type LinkType string
+
+const (
+	// LinkFederate means that each tier scrapes the one below it.
+	LinkFederate LinkType = "Federate"
+	// LinkRemoteWrite means that each tier writes to the one above it.
+	LinkRemoteWrite LinkType = "RemoteWrite"
+)
+
+// Link says how one tier feeds the next. What crosses is the same either way.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'RemoteWrite' || has(self.receiveURL)",message="a RemoteWrite link needs receiveURL: the address at which edges reach the cascades"
+type Link struct {
+	// Type unset means Federate.
+	// +optional
+	Type LinkType `json:"type,omitempty"`
+	// ReceiveURL is where an edge reaches a cascade when the link is
+	// RemoteWrite, for example
+	// "https://cascade-{geography}-{shard}.hub.example.org/api/v1/write". In it
+	// {geography} and {shard} stand for those of the cascade; {shard} must be
+	// there, because a geography may be divided at any time.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[^\s/]+(/[^\s]*)?$`
+	// +kubebuilder:validation:XValidation:rule="self.contains('{shard}') && self.contains('{geography}')",message="receiveURL must contain {geography} and {shard}: each cascade shard is a server of its own"
+	ReceiveURL string `json:"receiveURL,omitempty"`
+}
+
+// EdgeDefaults say how managed edges are.
+type EdgeDefaults struct {
+	// Replicas of each edge server, which watch the same. Unset means 1.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Retention is how long an edge keeps samples, in Prometheus' notation.
+	// Unset means that of the Federation.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[0-9]+(h|d|w)$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0*([0-9]|1[0-9]|2[0-5])h|0*[01]d|0*w)$')",message="an edge needs at least 26h: the error ratio over a day, which alerts on a slow burn of the error budget read, is made from its samples"
+	Retention string `json:"retention,omitempty"`
+}
+
+// LongTermStore is a receiver of remote write.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.bearerTokenSecret) || self.url.startsWith('https://')",message="a token needs an https url: over plain http everybody on the way could read it"
+type LongTermStore struct {
+	// Name of the store, for its metrics.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+	// URL that the centrals write to.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[^\s]+$`
+	URL string `json:"url,omitempty"`
+	// BearerTokenSecret is a Secret beside the operator whose key token is sent
+	// along. Unset means that nothing is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	BearerTokenSecret string `json:"bearerTokenSecret,omitempty"`
 }
 
 // Images are container images, each with its tag or digest. An unset one means
@@ -177,8 +274,58 @@ type FederationStatus struct {
 	// +optional
 	// +listType=map
 	// +listMapKey=name
-	// +kubebuilder:validation:MaxItems=256
+	// +kubebuilder:validation:MaxItems=1024
 	Parts []PartStatus `json:"parts,omitempty"`
+	// Geographies say which cascade shard reads which cell.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	Geographies []GeographyStatus `json:"geographies,omitempty"`
+}
+
+// GeographyStatus is the shard plan of one geography. The next plan begins with
+// it, so that cells stay where they are.
+type GeographyStatus struct {
+	// Name of the geography.
+	// +required
+	// +kubebuilder:validation:MaxLength=40
+	Name string `json:"name,omitempty"`
+	// Shards are the numbers of its cascade servers.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=1000
+	Shards []int32 `json:"shards,omitempty"`
+	// Moving counts the cells that two shards read, until the second is warm.
+	// +optional
+	Moving int32 `json:"moving,omitempty"`
+	// Message is the last change of the plan, and why.
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message,omitempty"`
+	// Cells are where each cell is read.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=10000
+	Cells []CellPlacement `json:"cells,omitempty"`
+}
+
+// CellPlacement says which cascade shard reads a cell.
+type CellPlacement struct {
+	// Name of the Cell.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// Shard that reads it.
+	// +optional
+	Shard int32 `json:"shard"`
+	// MovingTo is a second shard that reads it as well, and will read it alone.
+	// +optional
+	MovingTo *int32 `json:"movingTo,omitempty"`
+	// Series that it brought when that was last measured, within a quarter. 0
+	// means that it was never measured.
+	// +optional
+	Series int64 `json:"series,omitempty"`
 }
 
 // PartStatus is one workload that the operator runs.

@@ -39,6 +39,30 @@ func TestAPIServerRefuses(t *testing.T) {
 			s.MaxUnhealthyPercent = ptr.To(int32(100))
 		}), "maxUnhealthyPercent"},
 		"a mode that does not exist": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = "Yes" }), "spec.mode"},
+		"a node check": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", Command: []string{"/check"}, Args: []string{"--all"}}
+		}), ""},
+		"a node check of nothing": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{}
+		}), "spec.verification.nodeCheck.image"},
+		"a node check whose image is no image": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check 1"}
+		}), "spec.verification.nodeCheck.image"},
+		"a node check that takes as long as the repair may": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.TimeoutSeconds = ptr.To(int32(60))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(60))}
+		}), "a node check must end before the repair's deadline"},
+		"a node check that may take longer than the repair, unsaid": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.TimeoutSeconds = ptr.To(int32(120))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1"}
+		}), "a node check must end before the repair's deadline"},
+		"a node check that takes a day": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.TimeoutSeconds = ptr.To(int32(86400))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(3601))}
+		}), "spec.verification.nodeCheck.timeoutSeconds"},
+		"a node check that says too much": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", Args: make([]string, 33)}
+		}), "spec.verification.nodeCheck.args"},
 		"an external edge nowhere": {cell(func(s *v1alpha1.CellSpec) {
 			s.Edge.Mode = v1alpha1.EdgeExternal
 		}), "an External edge needs edge.endpoints"},
@@ -48,7 +72,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a cell without geography": {cell(func(s *v1alpha1.CellSpec) { s.Geography = "" }), "spec.geography"},
 		"a federation without geography": {&v1alpha1.Federation{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
-			Spec:       v1alpha1.FederationSpec{Retention: "24h"},
+			Spec:       v1alpha1.FederationSpec{Retention: "48h"},
 		}, "spec.geographies"},
 		"an interval longer than the look-back allows": {&v1alpha1.Federation{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
@@ -113,6 +137,20 @@ func record() *v1alpha1.Remediation {
 			},
 			Gate: v1alpha1.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
 		},
+	}
+}
+
+func TestResultsOfNodeChecksThatAreFinal(t *testing.T) {
+	for result, ended := range map[v1alpha1.NodeCheckResult]bool{
+		"":                        false,
+		v1alpha1.NodeCheckPending: false,
+		v1alpha1.NodeCheckRunning: false,
+		v1alpha1.NodeCheckPass:    true,
+		v1alpha1.NodeCheckFail:    true,
+		v1alpha1.NodeCheckTimeout: true,
+		v1alpha1.NodeCheckNotRun:  true,
+	} {
+		require.Equal(t, ended, result.Ended(), string(result))
 	}
 }
 

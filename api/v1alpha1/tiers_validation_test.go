@@ -1,0 +1,140 @@
+package v1alpha1_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+func federation(change func(*v1alpha1.FederationSpec)) client.Object {
+	f := &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
+		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
+	}
+	change(&f.Spec)
+	return f
+}
+
+// federations are what the API server says to fields of the tiers; empty is yes.
+func federations() map[string]struct {
+	object client.Object
+	want   string
+} {
+	type row = struct {
+		object client.Object
+		want   string
+	}
+	retention := func(all, edges string) client.Object {
+		return federation(func(s *v1alpha1.FederationSpec) { s.Retention, s.Edge.Retention = all, edges })
+	}
+	link := func(l v1alpha1.Link) client.Object {
+		return federation(func(s *v1alpha1.FederationSpec) { s.Link = l })
+	}
+	store := func(s v1alpha1.LongTermStore) client.Object {
+		return federation(func(f *v1alpha1.FederationSpec) { f.LongTerm = []v1alpha1.LongTermStore{s} })
+	}
+	const both = "https://cascade-{geography}-{shard}.example.org/api/v1/write"
+	return map[string]row{
+		"a retention that an edge cannot have":        {retention("24h", ""), "an edge needs at least 26h"},
+		"a day is too little, too":                    {retention("1d", ""), "an edge needs at least 26h"},
+		"nothing is too little":                       {retention("0w", ""), "an edge needs at least 26h"},
+		"26 hours are enough":                         {retention("26h", ""), ""},
+		"100 hours are more":                          {retention("100h", ""), ""},
+		"two days are more":                           {retention("2d", ""), ""},
+		"a week is more":                              {retention("1w", ""), ""},
+		"little where the edges keep more":            {retention("6h", "2d"), ""},
+		"much where the edges keep too little":        {retention("2w", "25h"), "an edge needs at least 26h"},
+		"a retention that is no duration":             {retention("ten days", ""), "spec.retention"},
+		"a link of its own kind":                      {link(v1alpha1.Link{Type: "Carrier"}), "spec.link.type"},
+		"a pull, said":                                {link(v1alpha1.Link{Type: v1alpha1.LinkFederate}), ""},
+		"a push to nowhere":                           {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite}), "a RemoteWrite link needs receiveURL"},
+		"a push to each shard":                        {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: both}), ""},
+		"a push to one of all shards":                 {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "https://a-{geography}/w"}), "must contain {geography} and {shard}"},
+		"a push to what is no URL":                    {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "{geography}{shard}"}), "spec.link.receiveURL"},
+		"three replicas of an edge":                   {federation(func(s *v1alpha1.FederationSpec) { s.Edge.Replicas = ptr.To(int32(3)) }), "spec.edge.replicas"},
+		"a pair of edges":                             {federation(func(s *v1alpha1.FederationSpec) { s.Edge.Replicas = ptr.To(int32(2)) }), ""},
+		"a shard of nothing":                          {federation(func(s *v1alpha1.FederationSpec) { s.Geographies[0].MaxSeriesPerShard = ptr.To(int32(999)) }), "maxSeriesPerShard"},
+		"a store":                                     {store(v1alpha1.LongTermStore{Name: "year", URL: "https://store.example.org/write", BearerTokenSecret: "year"}), ""},
+		"a token in the open":                         {store(v1alpha1.LongTermStore{Name: "year", URL: "http://a", BearerTokenSecret: "year"}), "a token needs an https url"},
+		"a store nowhere":                             {store(v1alpha1.LongTermStore{Name: "year"}), "spec.longTerm[0].url"},
+		"a store whose name cannot name a file":       {store(v1alpha1.LongTermStore{Name: "../x", URL: "https://a"}), "spec.longTerm[0].name"},
+		"a store that is asked for by something else": {store(v1alpha1.LongTermStore{Name: "year", URL: "ftp://a"}), "spec.longTerm[0].url"},
+	}
+}
+
+func cells() map[string]struct {
+	object client.Object
+	want   string
+} {
+	type row = struct {
+		object client.Object
+		want   string
+	}
+	edge := func(e v1alpha1.Edge) client.Object { return cell(func(s *v1alpha1.CellSpec) { s.Edge = e }) }
+	external := v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"edge.example.org:9090"}}
+	with := func(change func(*v1alpha1.Edge)) client.Object {
+		e := external
+		change(&e)
+		return edge(e)
+	}
+	target := func(t v1alpha1.StaticTarget) client.Object {
+		return edge(v1alpha1.Edge{StaticTargets: []v1alpha1.StaticTarget{t}})
+	}
+	pool := func(name v1alpha1.CapacityPoolName, limit string) client.Object {
+		return cell(func(s *v1alpha1.CellSpec) {
+			s.Capacity.Pools = []v1alpha1.CapacityPool{{Name: name, Limit: resource.MustParse(limit)}}
+		})
+	}
+	return map[string]row{
+		"a size":                               {cell(func(s *v1alpha1.CellSpec) { s.Size = v1alpha1.CellLarge }), ""},
+		"a size that does not exist":           {cell(func(s *v1alpha1.CellSpec) { s.Size = "Huge" }), "spec.size"},
+		"shards and replicas":                  {edge(v1alpha1.Edge{Shards: ptr.To(int32(16)), Replicas: ptr.To(int32(2))}), ""},
+		"more shards than the contract allows": {edge(v1alpha1.Edge{Shards: ptr.To(int32(17))}), "spec.edge.shards"},
+		"shards of an External edge":           {with(func(e *v1alpha1.Edge) { e.Shards = ptr.To(int32(2)) }), "for a Managed one"},
+		"replicas of an External edge":         {with(func(e *v1alpha1.Edge) { e.Replicas = ptr.To(int32(1)) }), "for a Managed one"},
+		"targets of an External edge": {with(func(e *v1alpha1.Edge) {
+			e.StaticTargets = []v1alpha1.StaticTarget{{Component: "etcd", Addresses: []string{"a:1"}}}
+		}), "for a Managed one"},
+		"one shard of an External edge": {with(func(e *v1alpha1.Edge) { e.Shards = ptr.To(int32(1)) }), ""},
+		"a target": {target(v1alpha1.StaticTarget{
+			Component: "etcd", Cluster: "shop", Addresses: []string{"10.0.0.1:2381", "[fd00::1]:2381"}, Scheme: v1alpha1.SchemeHTTP,
+		}), ""},
+		"a target of a kind that nobody reads": {target(v1alpha1.StaticTarget{Component: "mail", Addresses: []string{"a:1"}}), "component"},
+		"a target nowhere":                     {target(v1alpha1.StaticTarget{Component: "etcd"}), "addresses"},
+		"a target at a URL":                    {target(v1alpha1.StaticTarget{Component: "etcd", Addresses: []string{"http://a:1"}}), "addresses"},
+		"a target of the meta cluster by name": {target(v1alpha1.StaticTarget{Component: "etcd", Cluster: "_meta", Addresses: []string{"a:1"}}), "cluster"},
+		"a pool":                               {pool("addresses", "4Ki"), ""},
+		"a pool of less than nothing":          {pool("clusters", "-1"), "limit must be above 0"},
+		"a pool that nobody watches":           {pool("patience", "1"), "spec.capacity.pools[0].name"},
+	}
+}
+
+// What the tiers cannot be is refused by the API server itself, with the reason.
+func TestAPIServerRefusesTiers(t *testing.T) {
+	c, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	rows := federations()
+	for name, row := range cells() {
+		rows[name] = row
+	}
+	for name, row := range rows {
+		t.Run(name, func(t *testing.T) {
+			err := c.Create(t.Context(), row.object)
+			if row.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.True(t, apierrors.IsInvalid(err), "%v", err)
+			require.ErrorContains(t, err, row.want)
+		})
+	}
+}
