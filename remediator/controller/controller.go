@@ -73,6 +73,8 @@ type Controller struct {
 	reported map[string]time.Time
 	// reworded is when each open record was written last.
 	reworded map[string]time.Time
+	// checksDone is when to look again for pods of a repair that has ended.
+	checksDone map[string]time.Time
 
 	mu     sync.Mutex
 	health health
@@ -106,6 +108,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, reworded: map[string]time.Time{},
+		checksDone: map[string]time.Time{},
 	}
 	c.server, err = obs.NewServer(obs.ServerOptions{Address: o.Listen, Registry: registry, Ready: c.Ready, Log: o.Log})
 	if err != nil {

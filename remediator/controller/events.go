@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"log/slog"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,10 +45,31 @@ func (c *Controller) moved(rem *api.Remediation, phase bool) {
 	case s.Reason == string(policy.ReasonRequestFailed):
 		kind = corev1.EventTypeWarning
 		c.log.Warn("Remediation could not be begun", args...)
+	case s.Reason == string(policy.ReasonNodeCheckUnavailable):
+		kind = corev1.EventTypeWarning
+		c.log.Warn("Remediation cannot be verified by its node check", args...)
 	default:
 		c.log.Info("Remediation moved on", args...)
 	}
 	c.recorder.Event(rem, kind, s.Reason, s.Message)
+}
+
+// checked tells of a node check that came to another result. That one has failed
+// or timed out is told by the repair's end.
+func (c *Controller) checked(rem *api.Remediation) {
+	check := rem.Status.NodeCheck
+	c.metrics.check(check.Result)
+	kind, reason, message := corev1.EventTypeNormal, policy.ReasonNodeCheckPassed, "passed"
+	switch check.Result {
+	case api.NodeCheckPass:
+	case api.NodeCheckNotRun:
+		kind, reason, message = corev1.EventTypeWarning, policy.ReasonNodeCheckNotRun, "did not run: "+check.Reason+": "+check.Message
+	default:
+		return
+	}
+	message = fmt.Sprintf("node check in pod %s/%s, attempt %d, %s", api.NodeCheckNamespace, check.Pod, check.Attempt, message)
+	c.log.Info("Node check ended", append(target(rem, reason, message), slog.String("result", string(check.Result)))...)
+	c.recorder.Event(rem, kind, string(reason), message)
 }
 
 func target(rem *api.Remediation, reason policy.Reason, message string) []any {

@@ -17,6 +17,7 @@ type metrics struct {
 	leading   prometheus.Gauge
 	phases    *prometheus.CounterVec
 	requests  *prometheus.CounterVec
+	checks    *prometheus.CounterVec
 	held      *prometheus.GaugeVec
 	unhealthy prometheus.Gauge
 	unmatched prometheus.Gauge
@@ -43,13 +44,14 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		leading:   gauge("leader", "1 while this process leads."),
 		phases:    counters("remediations_total", "Repairs that entered a phase; Pending counts those written down.", "phase"),
 		requests:  counters("requests_total", "Attempts to begin a repair, by result.", "result"),
+		checks:    counters("node_checks_total", "Node checks that came to a result; Pending counts those asked for.", "result"),
 		held:      gauges("machines_held", "Unhealthy machines that are not being repaired, by reason.", "reason"),
 		unhealthy: gauge("machines_unhealthy", "Machines selected by a policy that some source calls unhealthy."),
 		unmatched: gauge("nodes_unmatched", "Nodes called unhealthy that no machine of the inventory bears."),
 		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
 		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
 	}
-	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells)
+	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells)
 	m.initialise(centrals)
 	return m
 }
@@ -66,6 +68,11 @@ func (m *metrics) initialise(centrals []signal.Central) {
 		api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled,
 	} {
 		m.phases.WithLabelValues(string(p))
+	}
+	for _, result := range []api.NodeCheckResult{
+		api.NodeCheckPending, api.NodeCheckRunning, api.NodeCheckPass, api.NodeCheckFail, api.NodeCheckTimeout, api.NodeCheckNotRun,
+	} {
+		m.checks.WithLabelValues(string(result))
 	}
 	for _, reason := range policy.HoldReasons() {
 		m.held.WithLabelValues(string(reason))
@@ -96,6 +103,8 @@ const (
 func (m *metrics) request(result string) { m.requests.WithLabelValues(result).Inc() }
 
 func (m *metrics) leader(yes bool) { m.leading.Set(one(yes)) }
+
+func (m *metrics) check(r api.NodeCheckResult) { m.checks.WithLabelValues(string(r)).Inc() }
 
 func (m *metrics) phase(p api.RemediationPhase) { m.phases.WithLabelValues(string(p)).Inc() }
 

@@ -26,8 +26,11 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	snapshot.Clusters = c.reader.Live(ctx, snapshot.Cells, policy.Suspects(policies, snapshot))
+	// Pods are read after the boot id that their results are measured against.
+	snapshot.NodeChecks = c.readChecks(ctx, policy.CheckReads(snapshot.Remediations, c.now()))
 	plan := policy.Decide(policies, snapshot, c.now())
-	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals))
+	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks))
+	c.removeChecks(ctx, plan.Removals)
 	failures, acted := c.act(ctx, plan.Decisions)
 	plan = plan.Failed(failures)
 	c.metrics.plan(plan, snapshot)
@@ -111,6 +114,9 @@ func (c *Controller) updateOne(ctx context.Context, u policy.Update) error {
 	}
 	if !rem.Status.Phase.Final() {
 		c.reworded[u.Name] = c.now()
+	}
+	if change.Check {
+		c.checked(rem)
 	}
 	if change.Phase || change.Reason {
 		c.moved(rem, change.Phase)

@@ -72,7 +72,11 @@ func (l *Ledger) Record(ctx context.Context, name string, spec api.RemediationSp
 }
 
 // Change is what a write has changed in a record.
-type Change struct{ Phase, Reason bool }
+type Change struct {
+	Phase, Reason bool
+	// Check means that the node check has another result, or is another attempt.
+	Check bool
+}
 
 // Update writes how a repair goes. It reports the record as it is afterwards
 // and what changed in it. A record that has ended is never changed.
@@ -103,7 +107,12 @@ func changed(before, after api.RemediationStatus) Change {
 	if before.Phase == "" {
 		before.Phase = api.RemediationPending
 	}
-	return Change{Phase: before.Phase != after.Phase, Reason: before.Reason != after.Reason}
+	c := Change{Phase: before.Phase != after.Phase, Reason: before.Reason != after.Reason}
+	if after.NodeCheck != nil {
+		was := before.NodeCheck
+		c.Check = was == nil || was.Result != after.NodeCheck.Result || was.Attempt != after.NodeCheck.Attempt
+	}
+	return c
 }
 
 // set keeps the times of what has happened once.
@@ -119,6 +128,9 @@ func set(rem *api.Remediation, u policy.Update, now metav1.Time) {
 	if s.RepairedAt == nil && !u.RepairedAt.IsZero() {
 		at := metav1.NewTime(u.RepairedAt)
 		s.RepairedAt = &at
+	}
+	if u.NodeCheck != nil {
+		s.NodeCheck = u.NodeCheck.DeepCopy()
 	}
 	if u.Phase == api.RemediationSucceeded {
 		s.VerifiedAt, s.Verification = &now, u.Verification

@@ -96,6 +96,42 @@ func TestLedger(t *testing.T) {
 		require.Equal(t, ledger.Change{Reason: true}, change, "it is counted once, when it is written down")
 	})
 
+	t.Run("node check", func(t *testing.T) {
+		asking := spec("m-1")
+		asking.Verification.NodeCheck = &api.NodeCheckPod{Image: "check:1", Command: []string{"/check"}}
+		rem, err := l.Record(t.Context(), "checked", asking)
+		require.NoError(t, err)
+		require.Equal(t, asking.Verification, rem.Spec.Verification)
+		u := policy.Update{Name: "checked", Phase: api.RemediationVerifying, Reason: policy.ReasonAwaitingNodeCheck, Message: "asked for", NodeCheck: &api.NodeCheckRecord{
+			Attempt: 1, Pod: "check-checked-1", NodeUID: "n", BootID: "b", Result: api.NodeCheckPending, RequestedAt: metav1.NewTime(now),
+		}}
+		rem, change, err := l.Update(t.Context(), u, now)
+		require.NoError(t, err)
+		require.True(t, change.Check)
+		version := rem.ResourceVersion
+
+		rem, change, err = l.Update(t.Context(), u, now)
+		require.NoError(t, err)
+		require.Equal(t, ledger.Change{}, change)
+		require.Equal(t, version, rem.ResourceVersion)
+
+		u.NodeCheck = u.NodeCheck.DeepCopy()
+		u.NodeCheck.PodUID = "p"
+		_, change, err = l.Update(t.Context(), u, now)
+		require.NoError(t, err)
+		require.False(t, change.Check, "the result is the same")
+		u.NodeCheck.Result = api.NodeCheckFail
+		u.Phase, u.Reason = api.RemediationFailed, policy.ReasonNodeCheckFailed
+		rem, change, err = l.Update(t.Context(), u, now)
+		require.NoError(t, err)
+		require.Equal(t, ledger.Change{Phase: true, Reason: true, Check: true}, change)
+
+		unrelated := policy.Update{Name: "checked", Phase: api.RemediationVerifying}
+		_, _, err = l.Update(t.Context(), unrelated, now)
+		require.ErrorIs(t, err, ledger.ErrEnded)
+		require.Equal(t, api.NodeCheckFail, rem.Status.NodeCheck.Result)
+	})
+
 	t.Run("no record", func(t *testing.T) {
 		_, _, err := l.Update(t.Context(), policy.Update{Name: "absent"}, now)
 		require.ErrorContains(t, err, "reading remediation absent")
@@ -104,6 +140,6 @@ func TestLedger(t *testing.T) {
 	t.Run("list", func(t *testing.T) {
 		all, err := l.List(t.Context())
 		require.NoError(t, err)
-		require.Len(t, all, 4)
+		require.Len(t, all, 5)
 	})
 }

@@ -101,26 +101,53 @@ func mapper() meta.RESTMapper {
 	return m
 }
 
-type clusterKey struct{ cell, namespace, name string }
+// access is what a kubeconfig of a business cluster is for.
+type access string
 
-// clusterConn is the observer's client of a business cluster.
+const (
+	// observing reads Nodes and Leases.
+	observing access = "observer's"
+	// checking makes and reads the pods of node checks.
+	checking access = "node checks'"
+)
+
+type clusterKey struct {
+	cell, namespace, name string
+	access                access
+}
+
+// clusterConn is a client of a business cluster, with the rights of one Secret.
 type clusterConn struct {
 	version string
 	client  kubernetes.Interface
 	http    *http.Client
 }
 
-// observer returns the client that may read Nodes and Leases of a cluster.
-func (r *Reader) observer(ctx context.Context, cell client.Reader, key clusterKey) (kubernetes.Interface, error) {
+// secretName is the Secret beside the Cluster that holds the kubeconfig.
+func (k clusterKey) secretName(c *api.Cluster) (string, error) {
+	if k.access == observing {
+		return c.Spec.ObserverKubeconfigSecret, nil
+	}
+	if c.Spec.NodeCheckKubeconfigSecret == "" {
+		return "", fmt.Errorf("Cluster %s/%s in cell %s names no spec.nodeCheckKubeconfigSecret", k.namespace, k.name, k.cell)
+	}
+	return c.Spec.NodeCheckKubeconfigSecret, nil
+}
+
+// business returns the client of a business cluster that the key's access needs.
+func (r *Reader) business(ctx context.Context, cell client.Reader, key clusterKey) (kubernetes.Interface, error) {
 	object := client.ObjectKey{Namespace: key.namespace, Name: key.name}
 	var cluster api.Cluster
 	if err := cell.Get(ctx, object, &cluster); err != nil {
 		return nil, fmt.Errorf("reading the Cluster: %w", err)
 	}
-	object.Name = cluster.Spec.ObserverKubeconfigSecret
+	var err error
+	if object.Name, err = key.secretName(&cluster); err != nil {
+		return nil, err
+	}
 	var secret corev1.Secret
 	if err := cell.Get(ctx, object, &secret); err != nil {
-		return nil, fmt.Errorf("reading the observer's kubeconfig: %w", err)
+		return nil, fmt.Errorf("reading the %s kubeconfig: %w", key.access, err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -129,6 +129,9 @@ func (r *Reader) inventory(ctx context.Context, object *api.Cell, out *policy.Ce
 			if Paused(&list.Items[i]) {
 				out.PausedClusters = append(out.PausedClusters, list.Items[i].Name)
 			}
+			if list.Items[i].Spec.NodeCheckKubeconfigSecret != "" {
+				out.CheckedClusters = append(out.CheckedClusters, list.Items[i].Name)
+			}
 		}
 	})
 	if err != nil {

@@ -113,7 +113,7 @@ func (r *Reader) find(ctx context.Context, cells []policy.Cell, w want) (kuberne
 	if namespace == "" {
 		return nil, fmt.Errorf("cell %s has no machines of this cluster", w.cell)
 	}
-	return r.connect(ctx, clusterKey{w.cell, namespace, w.cluster})
+	return r.connect(ctx, clusterKey{w.cell, namespace, w.cluster, observing})
 }
 
 func (r *Reader) connect(ctx context.Context, key clusterKey) (kubernetes.Interface, error) {
@@ -125,7 +125,15 @@ func (r *Reader) connect(ctx context.Context, key clusterKey) (kubernetes.Interf
 	if err != nil {
 		return nil, err
 	}
-	return r.observer(ctx, c, key)
+	return r.business(ctx, c, key)
+}
+
+// NodeChecks returns the client that makes and reads the pods of node checks in
+// the cluster of a target. Like every client it is made of the Secret as it is now.
+func (r *Reader) NodeChecks(ctx context.Context, t api.RemediationTarget) (kubernetes.Interface, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	return r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster, checking})
 }
 
 // Again reads the cluster of a target once more, for the last look before a write.
@@ -133,7 +141,7 @@ func (r *Reader) Again(ctx context.Context, t api.RemediationTarget, nodes []str
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	out := policy.LiveCluster{Cell: t.Cell, Cluster: t.Cluster, ReadAt: r.now()}
-	c, err := r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster})
+	c, err := r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster, observing})
 	if err == nil {
 		err = read(ctx, c, nodes, &out)
 	}
@@ -182,7 +190,7 @@ func node(ctx context.Context, c kubernetes.Interface, name string) policy.LiveN
 		return policy.LiveNode{Name: name, Err: err.Error()}
 	}
 	out := policy.LiveNode{
-		Name: name, BootID: n.Status.NodeInfo.BootID, ProviderID: n.Spec.ProviderID,
+		Name: name, UID: string(n.UID), BootID: n.Status.NodeInfo.BootID, ProviderID: n.Spec.ProviderID,
 		Unschedulable: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
 	}
 	for _, condition := range n.Status.Conditions {

@@ -1,0 +1,128 @@
+package nodecheck
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// Bounds of what is taken over from a pod, which anybody may have written.
+const (
+	maxReason  = 63
+	maxMessage = 512
+)
+
+// reasonDeadline is the kubelet's word for a pod that outlived its deadline.
+const reasonDeadline = "DeadlineExceeded"
+
+// read says what a pod says of itself. Only a container that is known to have
+// begun and ended by itself has passed or failed; a pod that was ended from
+// outside, or whose container never began, tells nothing of the node.
+func read(pod *corev1.Pod) policy.CheckPod {
+	out := policy.CheckPod{
+		Name: pod.Name, UID: string(pod.UID), Created: pod.CreationTimestamp.Time, Deleting: pod.DeletionTimestamp != nil,
+		NodeUID: pod.Annotations[api.AnnotationNodeUID], BootID: pod.Annotations[api.AnnotationBootID],
+	}
+	state := stateOf(pod)
+	out.Started, out.Finished = times(state)
+	switch pod.Status.Phase {
+	case corev1.PodSucceeded:
+		succeeded(&out, state)
+	case corev1.PodFailed:
+		failed(&out, pod, state)
+	default:
+		out.Result = api.NodeCheckRunning
+		if w := state.Waiting; w != nil {
+			out.Reason, out.Message = w.Reason, w.Message
+		}
+	}
+	out.Reason, out.Message = clip(plain(out.Reason), maxReason), clip(plain(out.Message), maxMessage)
+	return out
+}
+
+func stateOf(pod *corev1.Pod) corev1.ContainerState {
+	for i := range pod.Status.ContainerStatuses {
+		if s := &pod.Status.ContainerStatuses[i]; s.Name == containerName {
+			return s.State
+		}
+	}
+	return corev1.ContainerState{}
+}
+
+// times are zero where the kubelet does not say.
+func times(s corev1.ContainerState) (started, finished time.Time) {
+	switch {
+	case s.Terminated != nil:
+		return known(s.Terminated.StartedAt), known(s.Terminated.FinishedAt)
+	case s.Running != nil:
+		return known(s.Running.StartedAt), time.Time{}
+	}
+	return time.Time{}, time.Time{}
+}
+
+// known is zero for what a container runtime has no time of: it says 1970.
+func known(t metav1.Time) time.Time {
+	if t.Unix() <= 0 {
+		return time.Time{}
+	}
+	return t.Time
+}
+
+func succeeded(out *policy.CheckPod, s corev1.ContainerState) {
+	if s.Terminated == nil || s.Terminated.ExitCode != 0 {
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "NoExitCode", "the pod succeeded, and its container is not known to have exited with 0"
+		return
+	}
+	out.Result, out.Reason, out.ExitCode = api.NodeCheckPass, s.Terminated.Reason, &s.Terminated.ExitCode
+}
+
+func failed(out *policy.CheckPod, pod *corev1.Pod, s corev1.ContainerState) {
+	why := pod.Status.Reason
+	began := !out.Started.IsZero()
+	switch {
+	case out.Deleting:
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "PodDeleted", "somebody deleted the pod before it had ended"
+	case why == reasonDeadline && began:
+		out.Result, out.Reason, out.Message = api.NodeCheckTimeout, why, pod.Status.Message
+		if s.Terminated != nil {
+			out.Message += " " + s.Terminated.Message
+		}
+	case why != "":
+		// Evicted, refused by the kubelet, killed by a shutdown: not the check's own end.
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, why, pod.Status.Message
+	case s.Terminated == nil || !began:
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "NoExitCode", "the pod failed, and its container is not known to have begun"
+		if s.Terminated != nil && s.Terminated.Reason != "" {
+			out.Reason, out.Message = s.Terminated.Reason, s.Terminated.Message
+		}
+	case s.Terminated.ExitCode == 0:
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "OtherContainer", "the check exited with 0, and another container of its pod failed"
+	default:
+		out.Result, out.Reason, out.Message = api.NodeCheckFail, s.Terminated.Reason, s.Terminated.Message
+		out.ExitCode = &s.Terminated.ExitCode
+	}
+}
+
+// plain is text on one line, without what moves a terminal's cursor.
+func plain(s string) string {
+	s = strings.ToValidUTF8(s, "?")
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+}
+
+// clip keeps the end, on a rune's boundary: the last that a check wrote says most.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := len(s) - limit + 3
+	for cut < len(s) && s[cut]&0xC0 == 0x80 {
+		cut++
+	}
+	return "..." + s[cut:]
+}
