@@ -1,12 +1,13 @@
 // Package cascade renders tier 2: the Prometheus of one geography, which reads
-// what the edges of its cells recorded and adds the geography's own sums and
-// their completeness. It renders only; the operator applies.
+// what the edges of its cells recorded and passes it on, with the age of what it
+// heard. It renders only; the operator applies.
 package cascade
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -20,6 +21,9 @@ type Options struct {
 	// Replica tells servers of one geography apart. It becomes the external
 	// label cascade_replica.
 	Replica string
+	// Shard is which part of the geography the cascade serves. It becomes the
+	// external label cascade_shard.
+	Shard int
 	// Interval of scraping and of rules: whole seconds, 1 s to 40 s.
 	Interval time.Duration
 	// APIServer of the hub, which the cascade runs in.
@@ -37,6 +41,9 @@ type Options struct {
 // Cell is one cell of the geography.
 type Cell struct {
 	Name, Region string
+	// Shards are how many parts the cell's edge has, all of which are expected.
+	// Zero means one.
+	Shards uint
 	// Endpoints are the cell's edge servers, host:port, each a target of its
 	// own. With none, the cell is expected and does not contribute.
 	Endpoints []string
@@ -56,7 +63,7 @@ func Render(o Options) (promcfg.Files, error) {
 		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
 	}
 	global, err := promcfg.NewGlobal(o.Interval, map[string]string{
-		"geography": o.Geography, "cascade_replica": o.Replica,
+		"geography": o.Geography, "cascade_replica": o.Replica, "cascade_shard": strconv.Itoa(o.Shard),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
@@ -87,17 +94,17 @@ func sorted(cells []Cell) []Cell {
 
 // constants are what the cascade should hear of, whatever it hears.
 func constants(o Options) []rules.Constant {
-	geography := map[string]string{"geography": o.Geography}
-	out := []rules.Constant{
-		{Record: "geography:interval:seconds", Labels: geography, Value: o.Interval.Seconds()},
-		{Record: "geography:cells_expected:count", Labels: geography, Value: float64(len(o.Cells))},
-	}
+	var out []rules.Constant
 	for _, c := range o.Cells {
-		out = append(out, rules.Constant{
-			Record: "geography:cell_expected:info",
-			Labels: map[string]string{"geography": o.Geography, "region": c.Region, "cell": c.Name},
-			Value:  1,
-		})
+		for shard := range max(1, c.Shards) {
+			out = append(out, rules.Constant{
+				Record: "geography:edge_expected:info",
+				Labels: map[string]string{
+					"geography": o.Geography, "region": c.Region, "cell": c.Name, "edge_shard": strconv.FormatUint(uint64(shard), 10),
+				},
+				Value: 1,
+			})
+		}
 	}
 	return out
 }

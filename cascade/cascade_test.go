@@ -3,6 +3,7 @@ package cascade_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 func options() cascade.Options {
@@ -24,7 +26,7 @@ func options() cascade.Options {
 		Geography: "asia", Replica: "a", Interval: 5 * time.Second,
 		Cells: []cascade.Cell{
 			{Name: "asia-2", Region: "asia-west", Endpoints: []string{"10.2.0.7:9090", "10.2.0.6:9090"}},
-			{Name: "asia-1", Region: "asia-east", Endpoints: []string{"127.64.2.9:9090"}},
+			{Name: "asia-1", Region: "asia-east", Shards: 2, Endpoints: []string{"127.64.2.9:9090"}},
 			{Name: "asia-3", Region: "asia-east"},
 		},
 	}
@@ -39,7 +41,7 @@ func TestRenderIsWhatPrometheusAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files, err := cascade.Render(o)
 			require.NoError(t, err)
-			promcfgtest.Golden(t, name, files)
+			promcfgtest.Golden(t, name, files, rules.FileNames(rules.Cascade)[1:]...)
 			promcfgtest.Check(t, files)
 			slices.Reverse(o.Cells)
 			again, err := cascade.Render(o)
@@ -56,6 +58,22 @@ func TestRenderLeavesItsOptionsAlone(t *testing.T) {
 	require.Equal(t, options(), o)
 }
 
+func TestEveryShardOfAnEdgeIsExpected(t *testing.T) {
+	o := options()
+	o.Shard = 3
+	files, err := cascade.Render(o)
+	require.NoError(t, err)
+	cfg, err := config.Load(string(files[promcfg.ConfigFile]), promslog.NewNopLogger())
+	require.NoError(t, err)
+	require.Equal(t, "3", cfg.GlobalConfig.ExternalLabels.Get("cascade_shard"))
+	topology := string(files[rules.TopologyFileName])
+	require.Equal(t, 2, strings.Count(topology, "cell: asia-1\n"), "both of its shards")
+	require.Equal(t, 1, strings.Count(topology, "cell: asia-2\n"))
+	edges := cfg.ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
+	require.NotContains(t, edges[0].Labels, model.LabelName("edge_shard"), "which of the two it is only the edge knows")
+	require.Equal(t, model.LabelValue("0"), edges[1].Labels["edge_shard"])
+}
+
 func TestRenderKeepsStrangeNamesWhole(t *testing.T) {
 	for _, name := range []string{`quo"te`, "a,b", "中国", `{{ .Value }}`, "$HOME", "${1}", "$$", `\`, "no"} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +88,7 @@ func TestRenderKeepsStrangeNamesWhole(t *testing.T) {
 			require.Equal(t, name, cfg.GlobalConfig.ExternalLabels.Get("geography"))
 			edges, ok := cfg.ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
 			require.True(t, ok)
-			want := model.LabelSet{"geography": model.LabelValue(name), "region": model.LabelValue(name), "cell": model.LabelValue(name), "target_cell": model.LabelValue(name)}
+			want := model.LabelSet{"geography": model.LabelValue(name), "region": model.LabelValue(name), "cell": model.LabelValue(name), "target_cell": model.LabelValue(name), "edge_shard": "0"}
 			require.Equal(t, want, edges[0].Labels)
 		})
 	}
@@ -128,6 +146,7 @@ func TestRenderRefuses(t *testing.T) {
 	}{
 		"no geography":    {func(o *cascade.Options) { o.Geography = "" }, "label geography: is empty"},
 		"not selectable":  {func(o *cascade.Options) { o.Geography = "中国" }, `name "中国" cannot select pods`},
+		"no shard":        {func(o *cascade.Options) { o.Shard = -1 }, "shard -1: shards are numbered from 0"},
 		"no replica":      {func(o *cascade.Options) { o.Replica = "" }, "label cascade_replica: is empty"},
 		"nameless cell":   {func(o *cascade.Options) { o.Cells[0].Name = "" }, `geography "asia": name of a cell: is empty`},
 		"cell twice":      {func(o *cascade.Options) { o.Cells[0].Name = "asia-1" }, `cell "asia-1": is there twice`},

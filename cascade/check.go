@@ -11,6 +11,9 @@ import (
 var selectable = regexp.MustCompile(`^[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?$`)
 
 func (o Options) check() error {
+	if o.Shard < 0 {
+		return fmt.Errorf("shard %d: shards are numbered from 0", o.Shard)
+	}
 	if len(o.Self) == 0 {
 		if err := promcfg.CheckLabelValue("label geography", o.Geography); err != nil {
 			return err

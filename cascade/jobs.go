@@ -35,10 +35,11 @@ func edges(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 		if len(c.Endpoints) == 0 {
 			continue
 		}
-		job.Static = append(job.Static, promcfg.StaticGroup{
-			Targets: c.Endpoints,
-			Labels:  map[string]string{"geography": o.Geography, "region": c.Region, "cell": c.Name, labelTargetCell: c.Name},
-		})
+		labels := map[string]string{"geography": o.Geography, "region": c.Region, "cell": c.Name, labelTargetCell: c.Name}
+		if c.Shards <= 1 {
+			labels["edge_shard"] = "0" // an External edge has no such label of its own
+		}
+		job.Static = append(job.Static, promcfg.StaticGroup{Targets: c.Endpoints, Labels: labels})
 	}
 	job.MetricRelabel = []promcfg.Relabel{
 		{SourceLabels: []string{"cell"}, TargetLabel: labelTargetCell, Action: "keepequal"},

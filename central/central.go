@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -25,6 +26,9 @@ type Options struct {
 	APIServer promcfg.APIServer
 	// Geographies are the domains of the cascades.
 	Geographies []string
+	// CascadeShards are the cascades of each geography. None means the one
+	// called 0.
+	CascadeShards map[string][]int
 	// Cells are all that the fleet should have, reachable or not, in any order.
 	Cells []Cell
 	// ClustersPerCell is the most business clusters that one cell hosts; the
@@ -38,6 +42,9 @@ type Options struct {
 // Cell is one cell of the fleet.
 type Cell struct {
 	Geography, Region, Name string
+	// Shards are how many parts the cell's edge has, all of which are expected.
+	// Zero means one.
+	Shards uint
 }
 
 // Static are the addresses, host:port, that a central uses without discovery.
@@ -97,16 +104,40 @@ func constants(o Options) []rules.Constant {
 		{Record: "fleet:cells_expected:count", Value: float64(len(o.Cells))},
 	}
 	for _, r := range o.Replicas {
-		out = append(out, rules.Constant{
-			Record: "fleet:central_expected:info", Labels: map[string]string{"central": r}, Value: 1,
-		})
+		out = append(out, expected("fleet:central_expected:info", map[string]string{"central": r}))
 	}
+	cells := map[string]float64{}
 	for _, c := range o.Cells {
-		out = append(out, rules.Constant{
-			Record: "fleet:cell_expected:info",
-			Labels: map[string]string{"geography": c.Geography, "region": c.Region, "cell": c.Name},
-			Value:  1,
-		})
+		cells[c.Geography]++
+		out = append(out, expected("fleet:cell_expected:info", c.labels()))
+		for shard := range max(1, c.Shards) {
+			labels := c.labels()
+			labels["edge_shard"] = strconv.FormatUint(uint64(shard), 10)
+			out = append(out, expected("fleet:edge_expected:info", labels))
+		}
+	}
+	for _, g := range o.Geographies {
+		labels := map[string]string{"geography": g}
+		out = append(out, rules.Constant{Record: "geography:cells_expected:count", Labels: labels, Value: cells[g]})
+		for _, shard := range o.shards(g) {
+			out = append(out, expected("fleet:cascade_expected:info", map[string]string{"geography": g, "cascade_shard": strconv.Itoa(shard)}))
+		}
 	}
 	return out
+}
+
+func expected(record string, labels map[string]string) rules.Constant {
+	return rules.Constant{Record: record, Labels: labels, Value: 1}
+}
+
+func (c Cell) labels() map[string]string {
+	return map[string]string{"geography": c.Geography, "region": c.Region, "cell": c.Name}
+}
+
+// shards are the cascades of a geography, sorted.
+func (o Options) shards(geography string) []int {
+	if len(o.CascadeShards[geography]) == 0 {
+		return []int{0}
+	}
+	return slices.Sorted(slices.Values(o.CascadeShards[geography]))
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 func options() central.Options {
 	return central.Options{
 		Replica: "b", Replicas: []string{"b", "a"}, Interval: 5 * time.Second,
-		Geographies: []string{"europe", "asia"},
+		Geographies: []string{"europe", "asia"}, CascadeShards: map[string][]int{"europe": {2, 0}},
 		Cells: []central.Cell{
-			{Geography: "europe", Region: "europe-west", Name: "europe-1"},
+			{Geography: "europe", Region: "europe-west", Name: "europe-1", Shards: 2},
 			{Geography: "asia", Region: "asia-east", Name: "asia-1"},
 		},
 	}
@@ -43,7 +44,7 @@ func TestRenderIsWhatPrometheusAccepts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files, err := central.Render(o)
 			require.NoError(t, err)
-			promcfgtest.Golden(t, name, files)
+			promcfgtest.Golden(t, name, files, rules.FileNames(rules.Central)[1:]...)
 			promcfgtest.Check(t, files)
 			slices.Reverse(o.Cells)
 			slices.Reverse(o.Geographies)
@@ -87,6 +88,9 @@ func TestRenderRefuses(t *testing.T) {
 		"no region":               {func(o *central.Options) { o.Cells[0].Region = "" }, `cell "europe-1": region: is empty`},
 		"nameless cell":           {func(o *central.Options) { o.Cells[0].Name = "" }, "name of a cell: is empty"},
 		"cell twice":              {func(o *central.Options) { o.Cells[0].Name = "asia-1" }, `cell "asia-1": is there twice`},
+		"shards of nowhere":       {func(o *central.Options) { o.CascadeShards = map[string][]int{"atlantis": {0}} }, `cascade shards of geography "atlantis": it is none of`},
+		"shard twice":             {func(o *central.Options) { o.CascadeShards = map[string][]int{"asia": {1, 1}} }, `cascade shards of geography "asia": [1 1]`},
+		"shard below nought":      {func(o *central.Options) { o.CascadeShards = map[string][]int{"asia": {-1}} }, `cascade shards of geography "asia": [-1]`},
 		"interval":                {func(o *central.Options) { o.Interval = time.Hour }, "interval 1h0m0s"},
 		"API server":              {func(o *central.Options) { o.APIServer.URL = "https://" }, "API server URL"},
 		"static geography":        {func(o *central.Options) { *o = static(); o.Static.Cascades["mars"] = nil }, `cascades of geography "mars"`},

@@ -3,6 +3,7 @@ package central
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -21,6 +22,9 @@ func (o Options) check() error {
 	if err := o.checkCells(); err != nil {
 		return err
 	}
+	if err := o.checkShards(); err != nil {
+		return err
+	}
 	if o.Static == nil {
 		return promcfg.CheckURL("API server URL", o.APIServer.BaseURL(), "https")
 	}
@@ -36,6 +40,20 @@ func checkNames(what string, names []string) error {
 		}
 		if i > 0 && names[i-1] == name {
 			return fmt.Errorf("%s %q: is there twice", what, name)
+		}
+	}
+	return nil
+}
+
+// checkShards refuses a cascade that no geography has, or that is there twice.
+func (o Options) checkShards() error {
+	for _, geography := range slices.Sorted(maps.Keys(o.CascadeShards)) {
+		if !slices.Contains(o.Geographies, geography) {
+			return fmt.Errorf("cascade shards of geography %q: it is none of %q", geography, o.Geographies)
+		}
+		shards := o.shards(geography)
+		if once := slices.Compact(slices.Clone(shards)); len(once) < len(shards) || shards[0] < 0 {
+			return fmt.Errorf("cascade shards of geography %q: %d: each is there once and is numbered from 0", geography, shards)
 		}
 	}
 	return nil

@@ -59,7 +59,7 @@ func centrals(o Options) promcfg.ScrapeConfig {
 func cascades(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 	// A cell has a pair of edges at most, and each sends everything.
 	limit := contract.SampleLimit(rules.Central, rules.Size{
-		Cells: max(1, mostCells(o.Cells)), ClustersPerCell: o.ClustersPerCell, EdgeReplicas: 2,
+		Cells: max(1, mostCells(o.Cells)), ClustersPerCell: o.ClustersPerCell, EdgeReplicas: 2, EdgeShards: mostShards(o.Cells),
 	})
 	job := promcfg.Federate("federate-cascade", contract.Matchers(rules.Central), limit)
 	if o.Static == nil {
@@ -85,6 +85,15 @@ func mostCells(cells []Cell) uint {
 	for _, c := range cells {
 		counts[c.Geography]++
 		most = max(most, counts[c.Geography])
+	}
+	return most
+}
+
+// mostShards is how many parts the edge of a cell has at most.
+func mostShards(cells []Cell) uint {
+	var most uint
+	for _, c := range cells {
+		most = max(most, c.Shards)
 	}
 	return most
 }

@@ -29,7 +29,7 @@ func cell() (dashboard.Dashboard, error) {
 				kind: number, title: "Nodes not ready", unit: units.Short, width: 8, height: 4,
 				description: "Nodes that every observer calls not ready. No figure while the cell does not contribute.",
 				queries: []query{{
-					`count(group by (cell, cluster, node) (node:unhealthy:info{cell=~"$cell"})) or 0 * count(fleet:cell_contributing:info{cell=~"$cell"})`, "not ready",
+					`count(group by (cell, cluster, node) (node:unhealthy:info{cell=~"$cell"})) or 0 * count(fleet:cell_contributing:bool{cell=~"$cell"} == 1)`, "not ready",
 				}},
 				link: runbooks + "PharosNodeNotReady.md", linkTitle: "Runbook: PharosNodeNotReady",
 			},

@@ -38,22 +38,22 @@ func global() (dashboard.Dashboard, error) {
 			},
 			{
 				kind: graph, title: "Ready nodes by geography", unit: units.Short, width: 12, height: 8,
-				description: "Ready nodes of each geography, as its cascade sums them. A line that ends is a geography that is not heard of.",
-				queries:     []query{{"max by (geography) (geography:nodes_ready:count)", "{{geography}}"}},
+				description: "Ready nodes of each geography, over the cells that contribute. A line that ends is a geography that is not heard of.",
+				queries:     []query{{"geography:nodes_ready:count", "{{geography}}"}},
 				link:        toCell, linkTitle: cellTitle,
 			},
 			{
 				kind: graph, title: "Completeness by geography", unit: units.PercentUnit, width: 12, height: 8,
-				description: "Share of a geography's cells that its cascade hears of.",
+				description: "Share of a geography's cells that contribute.",
 				queries: []query{{
-					"max by (geography) (geography:cells_contributing:count) / max by (geography) (geography:cells_expected:count)", "{{geography}}",
+					"geography:completeness:ratio", "{{geography}}",
 				}},
 				link: runbooks + "PharosPartialView.md", linkTitle: "Runbook: PharosPartialView",
 			},
 			{
 				kind: list, title: "Cells not heard of", unit: units.Short, width: 12, height: 8,
 				description: "Cells that there should be and that do not contribute.",
-				queries:     []query{{"fleet:cell_expected:info unless on (geography, region, cell) fleet:cell_contributing:info", ""}},
+				queries:     []query{{"fleet:cell_expected:info unless on (geography, region, cell) (fleet:cell_contributing:bool == 1)", ""}},
 				link:        runbooks + "PharosCellStale.md", linkTitle: "Runbook: PharosCellStale",
 			},
 			{

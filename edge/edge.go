@@ -6,6 +6,7 @@ package edge
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,9 @@ type Options struct {
 	Geography, Region, Cell string
 	// Replica tells servers of one cell apart. It becomes the external label edge_replica.
 	Replica string
+	// Shard is which part of the cell the server watches, of Shards. It becomes
+	// the external label edge_shard. Zero Shards means one.
+	Shard, Shards uint
 	// Interval of scraping and of rules: whole seconds, 1 s to 40 s.
 	Interval time.Duration
 	// APIServer of the meta cluster, which the edge runs in.
@@ -48,7 +52,8 @@ func Render(o Options) (promcfg.Files, error) {
 		return nil, err
 	}
 	global, err := promcfg.NewGlobal(o.Interval, map[string]string{
-		"geography": o.Geography, "region": o.Region, "cell": o.Cell, "edge_replica": o.Replica,
+		"geography": o.Geography, "region": o.Region, "cell": o.Cell,
+		"edge_replica": o.Replica, "edge_shard": strconv.FormatUint(uint64(o.Shard), 10),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("edge of cell %q: %w", o.Cell, err)
@@ -70,6 +75,9 @@ func Render(o Options) (promcfg.Files, error) {
 
 func (o Options) check() error {
 	place := fmt.Sprintf("edge of cell %q: ", o.Cell)
+	if shards := max(1, o.Shards); o.Shard >= shards {
+		return fmt.Errorf("%sshard %d: the %d shards are numbered from 0", place, o.Shard, shards)
+	}
 	if o.Static == nil {
 		if err := promcfg.CheckURL(place+"agent URL", o.AgentURL, "http", "https"); err != nil {
 			return err

@@ -32,6 +32,8 @@ func parse(t *testing.T, raw []byte) *rulefmt.RuleGroups {
 const world = `
 load 15s
 	edge:interval:seconds 15x4
+	prometheus_target_scrapes_exceeded_sample_limit_total{job="edge", instance="i"} 0x4
+	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0x4
 	up{job="business", instance="i", cluster="shop"} 1x4
 	pharos_cluster_up{job="edge-agent", instance="i", cluster="shop"} 1x4
 	kube_node_info{job="edge-agent", instance="i", cluster="shop", node="n1"} 1x4
@@ -51,12 +53,12 @@ func TestEveryRuleRecordsExactlyWhatIsDeclared(t *testing.T) {
 	edge := record(t, promqltest.LoadedStorage(t, world), nil, rules.Edge)
 	checkLabels(t, c, rules.Edge, edge, place)
 
-	up := carry(c, rules.Cascade, edge, merged(place, map[string]string{"edge_replica": "a"}))
-	cascade := record(t, teststorage.New(t), append(up, topology(t, rules.Cascade)...), rules.Cascade)
-	checkLabels(t, c, rules.Cascade, cascade, nil)
+	up := carry(c, rules.Cascade, edge, merged(place, map[string]string{"edge_replica": "a", "edge_shard": "0"}))
+	cascade := record(t, promqltest.LoadedStorage(t, topology(rules.Cascade)), up, rules.Cascade)
+	checkLabels(t, c, rules.Cascade, cascade, map[string]string{"geography": "asia", "cascade_shard": "0"})
 
-	up = carry(c, rules.Central, append(up, cascade...), map[string]string{"geography": "asia", "cascade_replica": "a"})
-	central := record(t, teststorage.New(t), append(up, topology(t, rules.Central)...), rules.Central)
+	up = carry(c, rules.Central, append(up, cascade...), map[string]string{"geography": "asia", "cascade_replica": "a", "cascade_shard": "0"})
+	central := record(t, promqltest.LoadedStorage(t, topology(rules.Central)), up, rules.Central)
 	checkLabels(t, c, rules.Central, central, nil)
 	require.Equal(t, 2.0, value(t, central, "fleet:nodes:count"))
 	require.Equal(t, 1.0, value(t, central, "fleet:nodes_ready:count"))
@@ -64,6 +66,15 @@ func TestEveryRuleRecordsExactlyWhatIsDeclared(t *testing.T) {
 }
 
 var now = time.Unix(60, 0)
+
+// inOrder are the rules of a tier, those that others read first.
+func inOrder(groups *rulefmt.RuleGroups) []rulefmt.Rule {
+	var out []rulefmt.Rule
+	for _, g := range groups.Groups {
+		out = append(out, g.Rules...)
+	}
+	return out
+}
 
 func merged(a, b map[string]string) map[string]string {
 	out := maps.Clone(a)
@@ -80,7 +91,7 @@ func record(t *testing.T, storage *teststorage.TestStorage, have []promql.Sample
 	groups, err := rules.Groups(tier)
 	require.NoError(t, err)
 	var out []promql.Sample
-	for _, r := range groups.Groups[0].Rules {
+	for _, r := range inOrder(groups) {
 		if r.Record == "" {
 			continue
 		}
@@ -131,33 +142,25 @@ func carry(c rules.Contract, to rules.Tier, samples []promql.Sample, external ma
 	return out
 }
 
-// topology is what a tier package renders for one cell.
-func topology(t *testing.T, tier rules.Tier) []promql.Sample {
-	t.Helper()
-	var text string
-	switch tier {
-	case rules.Cascade:
-		text = `load 15s
-	geography:interval:seconds{geography="asia"} 15x4
-	geography:cells_expected:count{geography="asia"} 1x4
-	geography:cell_expected:info{geography="asia", region="east", cell="c1"} 1x4
+// topology is what a tier package renders for one cell, and what the tier's
+// server scrapes of itself.
+func topology(tier rules.Tier) string {
+	if tier == rules.Cascade {
+		return `load 15s
+	geography:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1x4
+	prometheus_target_scrapes_exceeded_sample_limit_total{job="cascade", instance="i"} 0x4
+	prometheus_target_scrapes_exceeded_body_size_limit_total{job="cascade", instance="i"} 0x4
 `
-	case rules.Central:
-		text = `load 15s
+	}
+	return `load 15s
 	fleet:interval:seconds 15x4
 	fleet:cells_expected:count 1x4
+	geography:cells_expected:count{geography="asia"} 1x4
+	fleet:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1x4
+	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1x4
 	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1x4
 	fleet:central_expected:info{central="a"} 1x4
 `
-	}
-	storage := promqltest.LoadedStorage(t, text)
-	defer func() { require.NoError(t, storage.Close()) }()
-	query, err := promqltest.NewTestEngine(t, false, 5*time.Minute, 1e6).NewInstantQuery(context.Background(), storage, nil, `{__name__!=""}`, now)
-	require.NoError(t, err)
-	defer query.Close()
-	result, err := query.Exec(context.Background()).Vector()
-	require.NoError(t, err)
-	return slices.Clone(result)
 }
 
 func checkLabels(t *testing.T, c rules.Contract, tier rules.Tier, samples []promql.Sample, external map[string]string) {
@@ -174,17 +177,18 @@ func checkLabels(t *testing.T, c rules.Contract, tier rules.Tier, samples []prom
 				got = append(got, l.Name)
 			}
 		})
-		got = append(got, slices.Collect(maps.Keys(external))...)
+		for label := range external {
+			told := slices.Contains(rules.Tellers(), label) && !slices.Contains(c.Series[i].Labels, label)
+			if !told && !slices.Contains(got, label) {
+				got = append(got, label)
+			}
+		}
 		require.ElementsMatch(t, c.Series[i].Labels, got, name)
 		seen[name] = true
 	}
 	for _, d := range c.Series {
-		constant := slices.Contains([]string{
-			"edge:interval:seconds", "geography:interval:seconds", "geography:cell_expected:info", "geography:cells_expected:count",
-			"fleet:interval:seconds", "fleet:cell_expected:info", "fleet:cells_expected:count", "fleet:central_expected:info",
-		}, d.Name)
-		if d.From == tier && !constant {
-			require.True(t, seen[d.Name], "%s is declared and never recorded", d.Name)
+		if d.From == tier {
+			require.Equal(t, !d.Rendered, seen[d.Name], "%s is declared and never recorded, or is recorded and said to be rendered", d.Name)
 		}
 	}
 }
@@ -202,9 +206,44 @@ func value(t *testing.T, samples []promql.Sample, name string) float64 {
 
 func TestConstantsAreWhatTheyAreTold(t *testing.T) {
 	labels := map[string]string{"cell": `quo"te {{ . }} $x`}
-	raw, err := rules.RenderConstants([]rules.Constant{{Record: "fleet:cell_expected:info", Labels: labels, Value: 1}})
+	files, err := rules.Files(rules.Edge, rules.WrittenFor, []rules.Constant{{Record: "fleet:cell_expected:info", Labels: labels, Value: 1}})
 	require.NoError(t, err)
-	got := parse(t, raw).Groups[0]
+	got := parse(t, files[rules.TopologyFileName]).Groups[0]
 	require.Equal(t, "topology", got.Name)
 	require.Equal(t, []rulefmt.Rule{{Record: "fleet:cell_expected:info", Expr: "vector(1)", Labels: labels}}, got.Rules)
+}
+
+// TestWhatIsUndeclaredIsCounted evaluates what the rule files of a cascade and a
+// central count, among what such a server holds.
+func TestWhatIsUndeclaredIsCounted(t *testing.T) {
+	const holds = `
+load 15s
+	cell:heartbeat:timestamp_seconds{geography="asia", region="east", cell="c1", edge_replica="a"} 0+15x4
+	cascade:heartbeat:timestamp_seconds{geography="asia", cascade_shard="0"} 0+15x4
+	up{job="federate-edge", geography="asia", cell="c1"} 1x4
+	scrape_samples_scraped{job="federate-edge", geography="asia", cell="c1"} 9x4
+	ALERTS{alertname="PharosCellStale", alertstate="firing", geography="asia", cell="c1"} 1x4
+	go_goroutines{job="cascade"} 7x4
+`
+	const strangers = holds + `	node_load1{geography="asia", region="east", cell="c1", instance="1"} 1x4
+	node_load1{geography="asia", region="east", cell="c1", instance="2"} 1x4
+	cell:heartbeat:timestamp_second{geography="asia", region="east", cell="c1"} 1x4
+`
+	for _, tier := range []rules.Tier{rules.Cascade, rules.Central} {
+		files, err := rules.Files(tier, rules.WrittenFor, nil)
+		require.NoError(t, err)
+		rule := parse(t, files[rules.TopologyFileName]).Groups[0].Rules[0]
+		require.Equal(t, string(tier)+":series_undeclared:count", rule.Record)
+		for world, want := range map[string]float64{holds: 0, strangers: 3} {
+			storage := promqltest.LoadedStorage(t, world)
+			query, err := promqltest.NewTestEngine(t, false, 5*time.Minute, 1e6).NewInstantQuery(context.Background(), storage, nil, rule.Expr, now)
+			require.NoError(t, err)
+			result, err := query.Exec(context.Background()).Vector()
+			require.NoError(t, err)
+			require.Len(t, result, 1)
+			require.InDelta(t, want, result[0].F, 0, tier)
+			query.Close()
+			require.NoError(t, storage.Close())
+		}
+	}
 }

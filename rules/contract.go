@@ -1,13 +1,8 @@
 package rules
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/prometheus/common/model"
-	"go.yaml.in/yaml/v3"
 )
 
 // Tier is one of the three tiers of the federation.
@@ -20,7 +15,29 @@ const (
 	Central Tier = "central"
 )
 
-func (t Tier) rank() int { return slices.Index([]Tier{Edge, Cascade, Central}, t) }
+// Tiers are the tiers, from the bottom to the top.
+func Tiers() []Tier { return []Tier{Edge, Cascade, Central} }
+
+func (t Tier) rank() int { return slices.Index(Tiers(), t) }
+
+// Labels that say who told a series, not what it is about. Every server of a
+// tier adds its own to what leaves it, and every reader aggregates them away.
+const (
+	LabelEdgeReplica    = "edge_replica"
+	LabelEdgeShard      = "edge_shard"
+	LabelCascadeReplica = "cascade_replica"
+	LabelCascadeShard   = "cascade_shard"
+	LabelCentralReplica = "central_replica"
+)
+
+// Tellers are the labels that say who told a series.
+func Tellers() []string {
+	return []string{LabelEdgeReplica, LabelEdgeShard, LabelCascadeReplica, LabelCascadeShard, LabelCentralReplica}
+}
+
+// MaxPerCluster is the most series that a central may hold of one business
+// cluster, exceptions apart: it is what the size of a central follows from.
+const MaxPerCluster = 60
 
 // Contract declares every series that rules record and every raw series that
 // they may read.
@@ -29,20 +46,44 @@ type Contract struct {
 	Raw    []Raw    `yaml:"raw"`
 }
 
+// Kind is what the values of a series are.
+type Kind string
+
+// The kinds of series.
+const (
+	Gauge     Kind = "gauge"
+	Counter   Kind = "counter"
+	Info      Kind = "info"      // always 1; the labels say it
+	Histogram Kind = "histogram" // classic: the name is that of _bucket, _sum and _count
+	Native    Kind = "native"    // native histogram: one series
+)
+
+// Names are the names of the series that one declared name stands for.
+func (k Kind) Names(declared string) []string {
+	if k != Histogram {
+		return []string{declared}
+	}
+	return []string{declared + "_bucket", declared + "_count", declared + "_sum"}
+}
+
 // Series is one recorded series.
 type Series struct {
 	Name string `yaml:"name"`
-	// Kind is gauge, counter or info (always 1; the labels say it).
-	Kind string `yaml:"kind"`
+	Kind Kind   `yaml:"kind"`
 	Unit string `yaml:"unit"`
 	Help string `yaml:"help"`
 	// Labels are all that the series has above the tier that records it, save
-	// the replica labels, which are there beside them and mean nothing.
+	// those of Tellers that are not among them, which are there beside them and
+	// mean nothing, and save le.
 	Labels []string `yaml:"labels"`
 	// From is the tier that records it, To the highest tier it reaches.
 	From Tier `yaml:"from"`
 	To   Tier `yaml:"to"`
 	Max  Max  `yaml:"max"`
+	// Exception is a series that is there only where something is wrong.
+	Exception bool `yaml:"exception,omitempty"`
+	// Rendered is a series that no rule records: it comes from the topology.
+	Rendered bool `yaml:"rendered,omitempty"`
 }
 
 // Max is the most series of one name at one source.
@@ -55,103 +96,38 @@ type Max struct {
 // Raw is one scraped series that rules may read.
 type Raw struct {
 	Name string `yaml:"name"`
+	// Kind says that the name stands for the series of a histogram. It may be unset.
+	Kind Kind `yaml:"kind,omitempty"`
 	// Tier that scrapes it: edge, cascade, central, or every.
 	Tier   Tier     `yaml:"tier"`
 	Source string   `yaml:"source"`
 	Help   string   `yaml:"help"`
 	Labels []string `yaml:"labels"`
+	// Open is a series that has more labels than the declared ones, which depend
+	// on what it is about.
+	Open bool `yaml:"open,omitempty"`
 }
 
 // everyTier is the tier of raw series that each Prometheus has by itself.
 const everyTier Tier = "every"
 
+// ContractFile is the name of the contract among the files that are built in.
+const ContractFile = "contract.yaml"
+
+// ContractSource is the contract that is built in, as it is written.
+func ContractSource() ([]byte, error) {
+	raw, err := files.ReadFile(ContractFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the contract: %w", err)
+	}
+	return raw, nil
+}
+
 // Load reads the contract that is built in.
 func Load() (Contract, error) {
-	raw, err := files.ReadFile("contract.yaml")
+	raw, err := ContractSource()
 	if err != nil {
-		return Contract{}, fmt.Errorf("reading the contract: %w", err)
-	}
-	return Parse(raw)
-}
-
-// Parse reads a contract, refuses unknown fields, and returns everything that
-// is wrong with it, each with the name of the series.
-func Parse(raw []byte) (Contract, error) {
-	var c Contract
-	dec := yaml.NewDecoder(bytes.NewReader(raw))
-	dec.KnownFields(true)
-	if err := dec.Decode(&c); err != nil {
-		return Contract{}, fmt.Errorf("contract.yaml: %w", err)
-	}
-	var errs []error
-	seen := map[string]bool{}
-	for i, s := range c.Series {
-		errs = append(errs, prefix(fmt.Sprintf("contract.yaml: series[%d] %q", i, s.Name), s.check(seen))...)
-	}
-	for i, r := range c.Raw {
-		errs = append(errs, prefix(fmt.Sprintf("contract.yaml: raw[%d] %q", i, r.Name), r.check(seen))...)
-	}
-	if err := errors.Join(errs...); err != nil {
 		return Contract{}, err
 	}
-	return c, nil
-}
-
-func prefix(place string, problems []string) []error {
-	errs := make([]error, len(problems))
-	for i, p := range problems {
-		errs[i] = fmt.Errorf("%s: %s", place, p)
-	}
-	return errs
-}
-
-func (s Series) check(seen map[string]bool) []string {
-	p := checkCommon(s.Name, s.Help, s.Labels, seen)
-	p = append(p, oneOf("kind", s.Kind, "gauge", "counter", "info")...)
-	p = append(p, oneOf("max.per", s.Max.Per, "cluster", "cell", "geography", "fleet")...)
-	if s.Unit == "" {
-		p = append(p, "unit: is empty")
-	}
-	if s.Max.Series == 0 {
-		p = append(p, "max.series: is 0, so the link would break on the first")
-	}
-	if s.From.rank() < 0 || s.To.rank() < 0 || s.To.rank() < s.From.rank() {
-		p = append(p, fmt.Sprintf("from %q to %q: must be edge, cascade or central, upwards", s.From, s.To))
-	}
-	return p
-}
-
-func (r Raw) check(seen map[string]bool) []string {
-	p := checkCommon(r.Name, r.Help, r.Labels, seen)
-	if r.Source == "" {
-		p = append(p, "source: is empty")
-	}
-	return append(p, oneOf("tier", string(r.Tier), string(Edge), string(Cascade), string(Central), string(everyTier))...)
-}
-
-func checkCommon(name, help string, labels []string, seen map[string]bool) []string {
-	var p []string
-	if !model.LegacyValidation.IsValidMetricName(name) {
-		p = append(p, "name: is no metric name")
-	}
-	if seen[name] {
-		p = append(p, "name: is declared twice")
-	}
-	seen[name] = true
-	if help == "" {
-		p = append(p, "help: is empty")
-	}
-	for i, l := range labels {
-		if !model.LegacyValidation.IsValidLabelName(l) || slices.Contains(labels[:i], l) {
-			p = append(p, fmt.Sprintf("labels[%d] %q: is no label name, or is there twice", i, l))
-		}
-	}
-	return p
-}
-
-func oneOf(field, got string, want ...string) []string {
-	if slices.Contains(want, got) {
-		return nil
-	}
-	return []string{fmt.Sprintf("%s: %q is none of %v", field, got, want)}
+	return Parse(ContractFile, raw)
 }

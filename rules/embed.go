@@ -7,5 +7,10 @@ import "embed"
 
 //go:generate go test -run TestReferenceIsCurrent . -update
 
-//go:embed contract.yaml edge.rules.yaml cascade.rules.yaml central.rules.yaml
+//go:embed contract.yaml */*.rules.yaml
 var files embed.FS
+
+// MetaCluster is the value of the label cluster on series about the meta cluster
+// of a cell itself. An underscore cannot be in a Kubernetes name, so no Cluster
+// is ever called that. It is never counted among the business clusters.
+const MetaCluster = "_meta"

@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Size is how much feeds one target of a link.
@@ -11,8 +12,11 @@ type Size struct {
 	Cells uint
 	// ClustersPerCell is the most business clusters that a cell may host.
 	ClustersPerCell uint
-	// Replicas of each edge, each of which sends everything again.
+	// EdgeReplicas of each shard of an edge each send everything again.
 	EdgeReplicas uint
+	// EdgeShards of each edge each send what is about the cell, and share its
+	// clusters.
+	EdgeShards uint
 }
 
 // Crossing lists the series that a tier reads from the tier below it, in the
@@ -31,27 +35,53 @@ func (c Contract) Crossing(to Tier) []Series {
 func (c Contract) Matchers(to Tier) []string {
 	var out []string
 	for _, s := range c.Crossing(to) {
-		out = append(out, s.Name)
+		out = append(out, s.Kind.Names(s.Name)...)
 	}
 	slices.Sort(out)
 	return out
 }
 
+// Keep is the expression that the names of all series of a link into the tier
+// match, and no other name, as a keep rule of write_relabel_configs wants it:
+// anchored at both ends by Prometheus.
+func (c Contract) Keep(to Tier) string { return strings.Join(c.Matchers(to), "|") }
+
+// undeclared is the rule that counts what reached a tier from below and is not
+// declared, and whether the tier has one. What came from below has the label of
+// a place; what a server says of its targets has it as well.
+func (c Contract) undeclared(at Tier) (record, expr string, ok bool) {
+	place, ok := map[Tier]string{Cascade: "cell", Central: "geography"}[at]
+	if !ok {
+		return "", "", false
+	}
+	known := c.Matchers(at)
+	for _, s := range c.Series {
+		if s.From == at {
+			known = append(known, s.Kind.Names(s.Name)...)
+		}
+	}
+	known = append(known, "up", "scrape_.+", "ALERTS", "ALERTS_FOR_STATE")
+	return string(at) + ":series_undeclared:count",
+		fmt.Sprintf("count({%s!=\"\", __name__!~%q}) or vector(0)", place, strings.Join(known, "|")), true
+}
+
 // SampleLimit is the most samples that one target of a link into the tier may
 // send. Above it Prometheus refuses the whole scrape.
 func (c Contract) SampleLimit(to Tier, size Size) uint {
-	var perCell, once uint
+	const meta = 1 // the meta cluster has what a business cluster has
+	var ofCluster, ofCell, once uint
 	for _, s := range c.Crossing(to) {
 		switch s.Max.Per {
 		case "cluster":
-			perCell += s.Max.Series * size.ClustersPerCell
+			ofCluster += s.Max.Series
 		case "cell":
-			perCell += s.Max.Series
+			ofCell += s.Max.Series
 		default:
 			once += s.Max.Series
 		}
 	}
-	return perCell*size.Cells*max(1, size.EdgeReplicas) + once
+	perEdge := ofCluster*(size.ClustersPerCell+meta) + ofCell*max(1, size.EdgeShards)
+	return perEdge*size.Cells*max(1, size.EdgeReplicas) + once
 }
 
 // RawFrom lists the names of the raw series that a Prometheus keeps of a source.
@@ -59,7 +89,7 @@ func (c Contract) RawFrom(source string) []string {
 	var out []string
 	for _, r := range c.Raw {
 		if r.Source == source {
-			out = append(out, r.Name)
+			out = append(out, r.Kind.Names(r.Name)...)
 		}
 	}
 	slices.Sort(out)
@@ -69,16 +99,17 @@ func (c Contract) RawFrom(source string) []string {
 // Readable refuses a series that a tier does not have, saying where it is.
 func (c Contract) Readable(name string, at Tier) error {
 	for _, r := range c.Raw {
-		if r.Name == name && r.Tier != everyTier && r.Tier != at {
+		switch {
+		case !slices.Contains(r.Kind.Names(r.Name), name):
+			continue
+		case r.Tier != everyTier && r.Tier != at:
 			return fmt.Errorf("series %q stays at the %s and cannot be read at the %s", name, r.Tier, at)
 		}
-		if r.Name == name {
-			return nil
-		}
+		return nil
 	}
 	for _, s := range c.Series {
 		switch {
-		case s.Name != name:
+		case !slices.Contains(s.Kind.Names(s.Name), name):
 			continue
 		case s.From.rank() > at.rank():
 			return fmt.Errorf("series %q is recorded at the %s and cannot be read at the %s", name, s.From, at)

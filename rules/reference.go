@@ -2,6 +2,7 @@ package rules
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -12,16 +13,18 @@ func (c Contract) Reference() string {
 # The contract
 
 Every series that crosses a tier, and every series that rules may read. Above the tier that records it, a series also carries the
-replica labels (` + "`edge_replica`, `cascade_replica`" + `) of the servers it came through: aggregate them away, for example with
-` + "`max by (geography, region, cell, cluster) (…)`" + `, before you count, sum or compare.
+labels that say which servers it came through (` + "`edge_replica`, `edge_shard`, `cascade_replica`, `cascade_shard`" + `): aggregate them
+away, for example with ` + "`max by (geography, region, cell, cluster) (…)`" + `, before you count, sum or compare. A histogram is the series
+` + "`_bucket` (with the label `le`), `_sum` and `_count`" + ` of its name. A central holds at most {{max}} series of each business cluster, and
+beside them those that are there only where something is wrong.
 
 ## Recorded series
 | series | kind | unit | labels | recorded at | reaches | at most |
 |---|---|---|---|---|---|---|
 `)
 	for _, s := range c.Series {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %d per %s |\n",
-			s.Name, s.Kind, s.Unit, labelList(s.Labels), s.From, s.To, s.Max.Series, s.Max.Per)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n",
+			s.Name, s.Kind, s.Unit, labelList(s.Labels), s.origin(), s.To, s.most())
 	}
 	b.WriteString("\n### What they mean\n")
 	for _, s := range c.Series {
@@ -31,7 +34,22 @@ replica labels (` + "`edge_replica`, `cascade_replica`" + `) of the servers it c
 	for _, r := range c.Raw {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", r.Name, r.Tier, r.Source, labelList(r.Labels), r.Help)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "{{max}}", strconv.Itoa(MaxPerCluster))
+}
+
+func (s Series) origin() string {
+	if s.Rendered {
+		return string(s.From) + ", from the topology"
+	}
+	return string(s.From)
+}
+
+func (s Series) most() string {
+	most := fmt.Sprintf("%d per %s", s.Max.Series, s.Max.Per)
+	if s.Exception {
+		most += ", only where something is wrong"
+	}
+	return most
 }
 
 func labelList(labels []string) string {

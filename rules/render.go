@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -25,47 +26,108 @@ const WrittenFor = 15 * time.Second
 // whatever the interval.
 const patience = 10 * time.Second
 
-// FileName is the name of a tier's rule file.
-func FileName(t Tier) string { return string(t) + ".rules.yaml" }
+// FileSuffix is the end of every rule file's name.
+const FileSuffix = ".rules.yaml"
+
+// FileName is the name of the rule file of one subject in the flat folder of a
+// server. The group in it is called the same without the ending.
+func FileName(t Tier, subject string) string { return string(t) + "-" + subject + FileSuffix }
 
 // TopologyFileName is the name of the rule file that a tier renders from its topology.
-const TopologyFileName = "topology.rules.yaml"
+const TopologyFileName = "topology" + FileSuffix
 
-// Groups reads a tier's rules as they are written.
-func Groups(t Tier) (*rulefmt.RuleGroups, error) {
-	raw, err := files.ReadFile(FileName(t))
+// Subjects are what a tier has rules about, sorted.
+func Subjects(t Tier) []string {
+	entries, err := files.ReadDir(string(t))
 	if err != nil {
-		return nil, fmt.Errorf("reading the rules of tier %q: %w", t, err)
+		return nil // there is no such tier, and so no rules of it
 	}
+	out := make([]string, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, strings.TrimSuffix(e.Name(), FileSuffix))
+	}
+	return out
+}
+
+// Groups reads a tier's rules as they are written: one group for each of its
+// Subjects, in their order.
+func Groups(t Tier) (*rulefmt.RuleGroups, error) {
+	all := &rulefmt.RuleGroups{}
+	for _, subject := range Subjects(t) {
+		group, err := readGroup(t, subject)
+		if err != nil {
+			return nil, err
+		}
+		all.Groups = append(all.Groups, group)
+	}
+	if len(all.Groups) == 0 {
+		return nil, fmt.Errorf("reading the rules of tier %q: it has none", t)
+	}
+	return all, nil
+}
+
+// SourcePath is where the rules of a tier about a subject are written, from the
+// folder of the rules on.
+func SourcePath(t Tier, subject string) string { return string(t) + "/" + subject + FileSuffix }
+
+// Source is a rule file as it is written.
+func Source(t Tier, subject string) ([]byte, error) {
+	raw, err := files.ReadFile(SourcePath(t, subject))
+	if err != nil {
+		return nil, fmt.Errorf("reading the rules of tier %q about %q: %w", t, subject, err)
+	}
+	return raw, nil
+}
+
+func readGroup(t Tier, subject string) (rulefmt.RuleGroup, error) {
+	raw, err := Source(t, subject)
+	if err != nil {
+		return rulefmt.RuleGroup{}, err
+	}
+	path := SourcePath(t, subject)
 	quiet := slog.New(slog.DiscardHandler)
 	groups, errs := rulefmt.Parse(raw, false, model.UTF8Validation, parser.NewParser(parser.Options{}), quiet)
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("%s: %w", FileName(t), errors.Join(errs...))
+		return rulefmt.RuleGroup{}, fmt.Errorf("%s: %w", path, errors.Join(errs...))
 	}
-	return groups, nil
+	want := strings.TrimSuffix(FileName(t, subject), FileSuffix)
+	if len(groups.Groups) != 1 || groups.Groups[0].Name != want {
+		return rulefmt.RuleGroup{}, fmt.Errorf("%s: has other groups than %q alone", path, want)
+	}
+	return groups.Groups[0], nil
 }
 
-// Render gives a tier's rule file for an interval: its for and keep_firing_for
-// hold as many intervals as the rules are written for, and a for of more than
-// one interval, or a keep_firing_for of more than two, is at least 10 s.
-func Render(t Tier, interval time.Duration) ([]byte, error) {
+// Render gives a tier's rule files for an interval, by name: their for and
+// keep_firing_for hold as many intervals as the rules are written for, and a for
+// of more than one interval, or a keep_firing_for of more than two, is at least
+// 10 s.
+func Render(t Tier, interval time.Duration) (map[string][]byte, error) {
 	groups, err := Groups(t)
 	if err != nil {
 		return nil, err
 	}
+	out := make(map[string][]byte, len(groups.Groups))
 	for _, g := range groups.Groups {
-		for i, r := range g.Rules {
-			g.Rules[i].KeepFiringFor = scale(r.KeepFiringFor, interval)
-			g.Rules[i].For = scale(r.For, interval)
-			if time.Duration(r.For) > WrittenFor {
-				g.Rules[i].For = max(g.Rules[i].For, model.Duration(patience))
-			}
-			if time.Duration(r.KeepFiringFor) > 2*WrittenFor {
-				g.Rules[i].KeepFiringFor = max(g.Rules[i].KeepFiringFor, model.Duration(patience))
-			}
+		stretch(g, interval)
+		if out[g.Name+FileSuffix], err = marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{g}}); err != nil {
+			return nil, err
 		}
 	}
-	return marshal(groups)
+	return out, nil
+}
+
+// stretch scales the durations of a group's rules to an interval.
+func stretch(g rulefmt.RuleGroup, interval time.Duration) {
+	for i, r := range g.Rules {
+		g.Rules[i].KeepFiringFor = scale(r.KeepFiringFor, interval)
+		g.Rules[i].For = scale(r.For, interval)
+		if time.Duration(r.For) > WrittenFor {
+			g.Rules[i].For = max(g.Rules[i].For, model.Duration(patience))
+		}
+		if time.Duration(r.KeepFiringFor) > 2*WrittenFor {
+			g.Rules[i].KeepFiringFor = max(g.Rules[i].KeepFiringFor, model.Duration(patience))
+		}
+	}
 }
 
 func scale(d model.Duration, interval time.Duration) model.Duration {
@@ -82,36 +144,51 @@ type Constant struct {
 
 // FileNames are the rule files of a tier, in the order in which its server
 // loads them.
-func FileNames(t Tier) []string { return []string{TopologyFileName, FileName(t)} }
-
-// Files renders the files of FileNames: the tier's rules for an interval, and the
-// constants of its topology.
-func Files(t Tier, interval time.Duration, constants []Constant) (map[string][]byte, error) {
-	recorded, err := Render(t, interval)
-	if err != nil {
-		return nil, err
+func FileNames(t Tier) []string {
+	out := []string{TopologyFileName}
+	for _, subject := range Subjects(t) {
+		out = append(out, FileName(t, subject))
 	}
-	topology, err := RenderConstants(constants)
-	if err != nil {
-		return nil, err
-	}
-	return map[string][]byte{TopologyFileName: topology, FileName(t): recorded}, nil
+	return out
 }
 
-// RenderConstants gives a rule file that records the constants, so that rules
-// can tell what is missing from what should be there.
-func RenderConstants(constants []Constant) ([]byte, error) {
+// Files renders the files of FileNames: the tier's rules for an interval, the
+// constants of its topology, and with them what counts series that reach the
+// tier undeclared.
+func Files(t Tier, interval time.Duration, constants []Constant) (map[string][]byte, error) {
+	out, err := Render(t, interval)
+	if err != nil {
+		return nil, err
+	}
+	contract, err := Load()
+	if err != nil {
+		return nil, err
+	}
+	topology := topologyGroup(constants)
+	if record, expr, ok := contract.undeclared(t); ok {
+		topology.Rules = append(topology.Rules, rulefmt.Rule{Record: record, Expr: expr})
+	}
+	out[TopologyFileName], err = marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{topology}})
+	return out, err
+}
+
+// topologyGroup records the constants, so that rules can tell what is missing
+// from what should be there.
+func topologyGroup(constants []Constant) rulefmt.RuleGroup {
 	group := rulefmt.RuleGroup{Name: "topology", Rules: make([]rulefmt.Rule, 0, len(constants))}
 	for _, c := range constants {
 		value := strconv.FormatFloat(c.Value, 'f', -1, 64)
 		group.Rules = append(group.Rules, rulefmt.Rule{Record: c.Record, Expr: "vector(" + value + ")", Labels: c.Labels})
 	}
-	return marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{group}})
+	return group
 }
+
+// renderedBy is the first line of every rendered file.
+const renderedBy = "# Rendered by Pharos. Edits are overwritten.\n"
 
 func marshal(groups *rulefmt.RuleGroups) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString("# Rendered by Pharos. Edits are overwritten.\n")
+	out.WriteString(renderedBy)
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
 	if err := enc.Encode(groups); err != nil {

@@ -1,10 +1,12 @@
 package rules_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,8 +20,6 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-func tiers() []rules.Tier { return []rules.Tier{rules.Edge, rules.Cascade, rules.Central} }
-
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	out, err := exec.Command(testkit.Binary(t, "promtool"), args...).CombinedOutput()
@@ -27,27 +27,65 @@ func promtool(t *testing.T, args ...string) {
 }
 
 func TestPromtoolAcceptsTheRules(t *testing.T) {
-	for _, tier := range tiers() {
-		promtool(t, "check", "rules", "--lint=all", "--lint-fatal", rules.FileName(tier))
-		promtool(t, "test", "rules", filepath.Join("tests", string(tier)+".test.yaml"))
-	}
-}
-
-func each(t *testing.T, do func(t *testing.T, tier rules.Tier, r rulefmt.Rule)) {
-	t.Helper()
-	for _, tier := range tiers() {
-		groups, err := rules.Groups(tier)
-		require.NoError(t, err)
-		require.Len(t, groups.Groups, 1, "one group, so that each rule sees what the one before it recorded")
-		for _, r := range groups.Groups[0].Rules {
-			t.Run(string(tier)+"/"+r.Record+r.Alert, func(t *testing.T) { do(t, tier, r) })
+	for _, tier := range rules.Tiers() {
+		for _, subject := range rules.Subjects(tier) {
+			t.Run(string(tier)+"/"+subject, func(t *testing.T) {
+				promtool(t, "check", "rules", "--lint=all", "--lint-fatal", filepath.Join(string(tier), subject+".rules.yaml"))
+				promtool(t, "test", "rules", testFile(tier, subject))
+			})
 		}
 	}
 }
 
+// testFile has the unit tests of the rules about a subject.
+func testFile(tier rules.Tier, subject string) string {
+	return filepath.Join("tests", string(tier), subject+".test.yaml")
+}
+
+func each(t *testing.T, do func(t *testing.T, tier rules.Tier, subject string, r rulefmt.Rule)) {
+	t.Helper()
+	for _, tier := range rules.Tiers() {
+		groups, err := rules.Groups(tier)
+		require.NoError(t, err)
+		for i, subject := range rules.Subjects(tier) {
+			require.Equal(t, string(tier)+"-"+subject, groups.Groups[i].Name)
+			for _, r := range groups.Groups[i].Rules {
+				t.Run(string(tier)+"/"+subject+"/"+r.Record+r.Alert, func(t *testing.T) { do(t, tier, subject, r) })
+			}
+		}
+	}
+}
+
+func TestEveryTestFileBelongsToRules(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join("tests", "*", "*.test.yaml"))
+	require.NoError(t, err)
+	var want []string
+	for _, tier := range rules.Tiers() {
+		for _, subject := range rules.Subjects(tier) {
+			want = append(want, testFile(tier, subject))
+		}
+	}
+	require.ElementsMatch(t, want, found)
+}
+
+func TestARenderedTierIsTheFilesThatItNames(t *testing.T) {
+	for _, tier := range rules.Tiers() {
+		files, err := rules.Files(tier, rules.WrittenFor, nil)
+		require.NoError(t, err)
+		require.ElementsMatch(t, rules.FileNames(tier), slices.Collect(maps.Keys(files)))
+		groups, err := rules.Groups(tier)
+		require.NoError(t, err)
+		for _, g := range groups.Groups {
+			require.Equal(t, g, parse(t, files[g.Name+".rules.yaml"]).Groups[0], "at the interval that they are written for, rules are as they are written")
+		}
+	}
+	_, err := rules.Groups("moon")
+	require.ErrorContains(t, err, `tier "moon"`)
+}
+
 func TestEveryRuleHasAUnitTest(t *testing.T) {
-	each(t, func(t *testing.T, tier rules.Tier, r rulefmt.Rule) {
-		raw, err := os.ReadFile(filepath.Join("tests", string(tier)+".test.yaml"))
+	each(t, func(t *testing.T, tier rules.Tier, subject string, r rulefmt.Rule) {
+		raw, err := os.ReadFile(testFile(tier, subject))
 		require.NoError(t, err)
 		tested := "expr: '" + r.Record + "'"
 		if r.Alert != "" {
@@ -60,63 +98,18 @@ func TestEveryRuleHasAUnitTest(t *testing.T) {
 	})
 }
 
-func TestRulesReadOnlyWhatTheirTierHas(t *testing.T) {
-	c := contract(t)
-	each(t, func(t *testing.T, tier rules.Tier, r rulefmt.Rule) {
-		reads := selected(t, r.Expr)
-		for _, annotation := range r.Annotations {
-			for _, query := range queries(annotation) {
-				reads = append(reads, selected(t, query)...)
-			}
-		}
-		for _, name := range reads {
-			require.NoError(t, c.Readable(name, tier))
-		}
-	})
-}
-
 func TestReadableKnowsTheTiers(t *testing.T) {
 	c := contract(t)
 	require.NoError(t, c.Readable("up", rules.Central))
 	require.NoError(t, c.Readable("kube_node_info", rules.Edge))
 	require.ErrorContains(t, c.Readable("kube_node_info", rules.Central), "stays at the edge")
 	require.ErrorContains(t, c.Readable("fleet:nodes:count", rules.Edge), "is recorded at the central")
-	require.ErrorContains(t, c.Readable("geography:cell_expected:info", rules.Central), "goes no higher than the cascade")
+	require.ErrorContains(t, c.Readable("geography:edge_expected:info", rules.Central), "goes no higher than the cascade")
 	require.ErrorContains(t, c.Readable("nonsense", rules.Edge), "is not declared")
 }
 
-// selected lists the names of the series that a query selects. A selector
-// without one name could read anything, so it is refused.
-func selected(t *testing.T, query string) []string {
-	t.Helper()
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(query)
-	require.NoError(t, err, query)
-	var names []string
-	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
-		if s, ok := n.(*parser.VectorSelector); ok {
-			require.NotEmpty(t, s.Name, "%s: a selector without a name", query)
-			names = append(names, s.Name)
-		}
-		return nil
-	})
-	return names
-}
-
-// queries lists the queries in an annotation's template, with placeholders filled in.
-func queries(template string) []string {
-	var out []string
-	for _, m := range regexp.MustCompile(`(?:query|printf) "((?:[^"\\]|\\.)*)"`).FindAllStringSubmatch(template, -1) {
-		out = append(out, strings.NewReplacer("%q", `"x"`, "%s", "x").Replace(m[1]))
-	}
-	return out
-}
-
-func TestQueriesFindsThoseOfTemplates(t *testing.T) {
-	require.Equal(t, []string{`a{b="x"}`, "c"}, queries(`{{ with printf "a{b=%q}" $x | query }}{{ end }}{{ query "c" }}`))
-}
-
 func TestEveryAlertTellsAPersonWhatToDo(t *testing.T) {
-	each(t, func(t *testing.T, tier rules.Tier, r rulefmt.Rule) {
+	each(t, func(t *testing.T, tier rules.Tier, _ string, r rulefmt.Rule) {
 		if r.Alert == "" {
 			return
 		}
@@ -141,7 +134,7 @@ func TestEveryAlertTellsAPersonWhatToDo(t *testing.T) {
 
 func TestEveryRunbookHasAnAlert(t *testing.T) {
 	alerts := map[string]bool{}
-	each(t, func(_ *testing.T, _ rules.Tier, r rulefmt.Rule) { alerts[r.Alert+".md"] = true })
+	each(t, func(_ *testing.T, _ rules.Tier, _ string, r rulefmt.Rule) { alerts[r.Alert+".md"] = true })
 	pages, err := os.ReadDir(filepath.Join(testkit.Root(t), "docs", "runbooks"))
 	require.NoError(t, err)
 	for _, page := range pages {
@@ -176,25 +169,26 @@ func TestRenderScalesDurationsToTheInterval(t *testing.T) {
 	for interval, want := range map[time.Duration]time.Duration{
 		time.Second: time.Second, 5 * time.Second: 5 * time.Second, 15 * time.Second: 15 * time.Second, 40 * time.Second: 40 * time.Second,
 	} {
-		raw, err := rules.Render(rules.Central, interval)
+		files, err := rules.Render(rules.Central, interval)
 		require.NoError(t, err)
-		r := alert(t, raw, "PharosNodeNotReady")
+		r := alert(t, files, "PharosNodeNotReady")
 		require.Equal(t, model.Duration(want), r.For, "for: one interval")
 		require.Equal(t, model.Duration(2*want), r.KeepFiringFor, "keep_firing_for: two intervals")
-		stale := alert(t, raw, "PharosCellStale")
+		stale := alert(t, files, "PharosCellStale")
 		require.Equal(t, model.Duration(max(6*want, 10*time.Second)), stale.For, "time to start in")
 		require.Equal(t, model.Duration(max(4*want, 10*time.Second)), stale.KeepFiringFor, "time to hear of nodes again")
-		require.GreaterOrEqual(t, alert(t, raw, "PharosPartialView").For, stale.For, "the cause comes first")
-		require.Zero(t, alert(t, raw, "PharosWatchdog").For)
+		require.GreaterOrEqual(t, alert(t, files, "PharosPartialView").For, stale.For, "the cause comes first")
+		require.Zero(t, alert(t, files, "PharosWatchdog").For)
 	}
 }
 
-func alert(t *testing.T, raw []byte, name string) rulefmt.Rule {
+func alert(t *testing.T, files map[string][]byte, name string) rulefmt.Rule {
 	t.Helper()
-	groups := parse(t, raw)
-	for _, r := range groups.Groups[0].Rules {
-		if r.Alert == name {
-			return r
+	for _, raw := range files {
+		for _, r := range parse(t, raw).Groups[0].Rules {
+			if r.Alert == name {
+				return r
+			}
 		}
 	}
 	t.Fatalf("no alert %s", name)

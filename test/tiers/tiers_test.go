@@ -177,7 +177,7 @@ func (f *fleet) aHungEdgeOfAPairChangesNothing(t *testing.T) {
 func (f *fleet) theDeadAreKnownAsSuch(t *testing.T) {
 	end(f.europeEdge.process)
 	took := eventually(t, 10*time.Second, func() error {
-		return f.europeCascade.wants(t, `geography:cells_contributing:count{geography="europe"}`, 0)
+		return f.europeCascade.absent(t, `cell:heartbeat:timestamp_seconds{cell="europe-1"}`)
 	})
 	require.Less(t, took, 4*interval, "the cascade must know within two intervals, give or take one of phase")
 	require.NoError(t, f.europeCascade.wants(t, `up{job="federate-edge", geography="europe", region="west", cell="europe-1"}`, 0))
@@ -231,7 +231,7 @@ func (f *fleet) seriesBearTheDeclaredLabels(t *testing.T) {
 	f.bothWant(t, `count(count by (node) (node:unhealthy:info))`, 1)
 	f.bothWant(t, `count(count by (rack) (rack:nodes:count))`, 1)
 	// What the killed central recorded last is still there; ask for what is new.
-	f.bothWant(t, `count(time() - timestamp(fleet:cell_contributing:info) < 3)`, 2)
+	f.bothWant(t, `count(time() - timestamp(fleet:cell_contributing:bool) < 3)`, 2)
 	f.everyPanelShowsSomething(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -244,7 +244,7 @@ func (f *fleet) seriesBearTheDeclaredLabels(t *testing.T) {
 			require.NoError(t, err)
 			require.NotEmpty(t, got, "%s has no series at %s", s.Name, c.address)
 			for _, set := range got {
-				require.ElementsMatch(t, s.Labels, identifying(set), s.Name)
+				require.ElementsMatch(t, s.Labels, identifying(set, s.Labels), s.Name)
 			}
 		}
 	}
@@ -271,11 +271,13 @@ func (f *fleet) everyPanelShowsSomething(t *testing.T) {
 	}
 }
 
-// identifying are the labels that say what a series is about.
-func identifying(set model.LabelSet) []string {
+// identifying are the labels that say what a series is about: not its name, not
+// where it was scraped, and not who told it unless that is declared.
+func identifying(set model.LabelSet, declared []string) []string {
+	beside := append(rules.Tellers(), model.MetricNameLabel, "job", "instance")
 	var out []string
 	for name := range set {
-		if !slices.Contains([]model.LabelName{model.MetricNameLabel, "edge_replica", "cascade_replica", "job", "instance"}, name) {
+		if slices.Contains(declared, string(name)) || !slices.Contains(beside, string(name)) {
 			out = append(out, string(name))
 		}
 	}
