@@ -33,8 +33,15 @@ func TestAPIServerAcceptsEverything(t *testing.T) {
 	require.NoError(t, err)
 	clusters, err := deploy.ClusterNamespace("fleet")
 	require.NoError(t, err)
+	business, err := deploy.Business()
+	require.NoError(t, err)
 	require.NoError(t, c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}))
 	objects := append(append(hub, cell[1:]...), clusters...) // hub and cell begin with the same namespace
+	for _, o := range business {
+		if o.GetKind() != "Namespace" || o.GetName() != deploy.Namespace {
+			objects = append(objects, o)
+		}
+	}
 	for _, o := range append(objects, examples(t)...) {
 		require.NoError(t, strict.Create(t.Context(), o), "%s %s", o.GetKind(), o.GetName())
 	}

@@ -1,5 +1,6 @@
 // Package deploy holds the manifests of an installation: the custom resource
-// definitions, the hub, a cell, and a cell's namespaces of clusters. They can
+// definitions, the hub, a cell, a cell's namespaces of clusters, and a business
+// cluster. They can
 // be applied with kubectl as they are; this package gives the same objects to
 // programs. It applies nothing itself.
 package deploy
@@ -28,7 +29,11 @@ const (
 	RemediatorAccess = "remediator-access"
 )
 
-//go:embed crds/*.yaml hub/*.yaml cell/*.yaml cell/clusters/*.yaml
+// NodeCheckAccess is the service account in a business cluster whose token is in
+// spec.nodeCheckKubeconfigSecret of its Cluster.
+const NodeCheckAccess = "node-check-access"
+
+//go:embed crds/*.yaml hub/*.yaml cell/*.yaml cell/clusters/*.yaml business/*.yaml
 var manifests embed.FS
 
 // CRDs returns the custom resource definitions, the same for hub and cells.
@@ -70,6 +75,10 @@ func ClusterNamespace(namespace string) ([]*unstructured.Unstructured, error) {
 	}
 	return objects, nil
 }
+
+// Business returns the objects of a business cluster in the order in which to
+// apply them: what the remediator needs to check a node after its repair.
+func Business() ([]*unstructured.Unstructured, error) { return decode("business") }
 
 // decode reads the folder's files in order of name, which is the order of
 // dependence.

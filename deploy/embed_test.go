@@ -2,6 +2,7 @@ package deploy_test
 
 import (
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,7 +65,10 @@ func TestBindingsHoldTogether(t *testing.T) {
 	clusters, err := deploy.ClusterNamespace("fleet")
 	require.NoError(t, err)
 
-	for name, objects := range map[string][]*unstructured.Unstructured{"hub": hub, "cell": append(cell, clusters...)} {
+	business, err := deploy.Business()
+	require.NoError(t, err)
+
+	for name, objects := range map[string][]*unstructured.Unstructured{"hub": hub, "cell": append(cell, clusters...), "business": business} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, "Namespace", objects[0].GetKind())
 			seen := map[string]bool{}
@@ -96,7 +100,10 @@ func TestRolesAreNarrow(t *testing.T) {
 	clusters, err := deploy.ClusterNamespace("fleet")
 	require.NoError(t, err)
 
-	for _, o := range append(append(hub, cell...), clusters...) {
+	business, err := deploy.Business()
+	require.NoError(t, err)
+
+	for _, o := range slices.Concat(hub, cell, clusters, business) {
 		if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {
 			continue
 		}

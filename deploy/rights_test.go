@@ -35,13 +35,7 @@ func TestRemediatorAccessChangesOnlyTheRequest(t *testing.T) {
 	}
 	require.NoError(t, admin.Create(t.Context(), m))
 
-	impersonated := rest.CopyConfig(config)
-	impersonated.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + deploy.Namespace + ":" + deploy.RemediatorAccess,
-		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
-	}
-	remediator, err := client.NewWithWatch(impersonated, client.Options{Scheme: kube.Scheme()})
-	require.NoError(t, err)
+	remediator := as(t, config, deploy.RemediatorAccess)
 	try := func(as client.Client, change func(*v1alpha1.Machine)) error {
 		now := &v1alpha1.Machine{}
 		require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(m), now))
@@ -78,6 +72,19 @@ func TestRemediatorAccessChangesOnlyTheRequest(t *testing.T) {
 	_, err = remediator.Watch(t.Context(), &machines)
 	require.True(t, apierrors.IsForbidden(err), "it reads anew in each round, and watches nothing: %v", err)
 	require.True(t, apierrors.IsForbidden(remediator.Delete(t.Context(), m)))
+}
+
+// as is a client with the rights of an account beside Pharos.
+func as(t *testing.T, config *rest.Config, account string) client.WithWatch {
+	t.Helper()
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + deploy.Namespace + ":" + account,
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	return c
 }
 
 func ask(m *v1alpha1.Machine) {

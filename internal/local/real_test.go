@@ -92,7 +92,7 @@ func TestKubeletLivesAndDiesByItsLabel(t *testing.T) {
 	})
 	config, err := f.Config(shop)
 	require.NoError(t, err)
-	c, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
 
 	running := map[string]string{layout.LabelKubelet: layout.KubeletRunning}
@@ -101,6 +101,7 @@ func TestKubeletLivesAndDiesByItsLabel(t *testing.T) {
 	first := awaitRenewed(t, c, "alive", time.Time{})
 	require.Eventually(t, func() bool { return nodeReady(t, c, "alive") }, 10*time.Second, 50*time.Millisecond)
 	require.False(t, nodeReady(t, c, "never"))
+	requirePodsRun(t, c, "alive")
 
 	awaitRenewed(t, c, "alive", first)
 	label(t, c, "alive", `null`)

@@ -23,9 +23,9 @@ func TestDemoClosesTheLoop(t *testing.T) {
 	require.Equal(t, []string{
 		"node lost", "seen by edge", "seen by cascade", "seen by both centrals", "alert firing",
 		"alert delivered", "evidence agreed", "remediation written", "machine patched", "job ran",
-		"node Ready", "verified", "alert resolved",
+		"node Ready", "node check passed", "verified", "alert resolved",
 	}, names)
-	requireOrder(t, r.Timeline, "node lost", "seen by both centrals", "remediation written", "node Ready", "verified")
+	requireOrder(t, r.Timeline, "node lost", "seen by both centrals", "remediation written", "node Ready", "node check passed", "verified")
 	// The first central's alert is delivered, maybe before the second's fires.
 	requireOrder(t, r.Timeline, "seen by cascade", "alert delivered", "alert resolved")
 	requireOrder(t, r.Timeline, "seen by cascade", "alert firing", "alert resolved")

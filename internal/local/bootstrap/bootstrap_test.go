@@ -106,6 +106,7 @@ func requireFleet(t *testing.T, c client.Client) {
 	var policy v1alpha1.RemediationPolicy
 	require.NoError(t, c.Get(ctx, client.ObjectKey{Name: bootstrap.PolicyName}, &policy))
 	require.Equal(t, v1alpha1.ModeAct, policy.Spec.Mode)
+	require.NotNil(t, policy.Spec.Verification.NodeCheck)
 	var operator corev1.Secret
 	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: deploy.Namespace, Name: federation.Spec.Alerting.DingTalk[0].SecretName}, &operator))
 	require.Equal(t, "token", string(operator.Data["accessToken"]))
@@ -137,6 +138,16 @@ func requireRights(t *testing.T, c client.Client) {
 	_, err = observer.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})
 	require.ErrorContains(t, err, "forbidden")
 	_, err = observer.CoreV1().Nodes().Patch(ctx, "shop-node-00", types.MergePatchType, patch, metav1.PatchOptions{})
+	require.ErrorContains(t, err, "forbidden")
+
+	var shop v1alpha1.Cluster
+	require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: bootstrap.Namespace, Name: "shop"}, &shop))
+	checks := kubernetes.NewForConfigOrDie(kubeconfigOf(t, c, bootstrap.Namespace, shop.Spec.NodeCheckKubeconfigSecret, kube.SecretKeyKubeconfig))
+	_, err = checks.CoreV1().Pods(v1alpha1.NodeCheckNamespace).List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	_, err = checks.CoreV1().Pods(deploy.Namespace).List(ctx, metav1.ListOptions{})
+	require.ErrorContains(t, err, "forbidden")
+	_, err = checks.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	require.ErrorContains(t, err, "forbidden")
 
 	// The last cell's Secret, since one API server plays both cells.

@@ -40,10 +40,17 @@ func (i *installer) installBusiness(ctx context.Context, to *cluster, c layout.C
 	if err := i.Prepared(c); err != nil {
 		return err
 	}
+	objects, err := deploy.Business()
+	if err != nil {
+		return err
+	}
+	if err := to.applyAll(ctx, objects); err != nil {
+		return err
+	}
 	if err := to.apply(ctx, businessAccounts()...); err != nil {
 		return err
 	}
-	for _, account := range []string{accountObserver, accountBMC} {
+	for _, account := range []string{accountObserver, accountBMC, deploy.NodeCheckAccess} {
 		if err := i.keepToken(ctx, to, c, account); err != nil {
 			return err
 		}
@@ -76,7 +83,7 @@ func kwokRights() []client.Object {
 }
 
 func businessAccounts() []client.Object {
-	objects := []client.Object{namespace(deploy.Namespace), account(accountObserver), account(accountBMC)}
+	objects := []client.Object{account(accountObserver), account(accountBMC)}
 	objects = append(objects, accountRole(accountObserver,
 		rule([]string{""}, []string{"nodes"}, "get", "list", "watch"),
 		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},

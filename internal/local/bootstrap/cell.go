@@ -75,8 +75,8 @@ func (i *installer) installMeta(ctx context.Context, to *cluster, c layout.Clust
 	return to.applyCRDs(ctx, crds)
 }
 
-// hostClusters gives a cell the business clusters it hosts: their observers and
-// their machines.
+// hostClusters gives a cell the business clusters it hosts: the ways into them
+// and their machines.
 func (i *installer) hostClusters(ctx context.Context, cell layout.Cluster) error {
 	to := i.clusters[cell.Name]
 	bmc := secret(Namespace, bmcSecret)
@@ -84,7 +84,9 @@ func (i *installer) hostClusters(ctx context.Context, cell layout.Cluster) error
 		bmc.Data[c.Name+".yaml"] = i.kubeconfig(c, accountBMC)
 		observer := secret(Namespace, c.Name+"-observer")
 		observer.Data[kube.SecretKeyKubeconfig] = i.kubeconfig(c, accountObserver)
-		if err := to.apply(ctx, observer, clusterObject(c)); err != nil {
+		checks := secret(Namespace, nodeCheckSecret(c))
+		checks.Data[kube.SecretKeyKubeconfig] = i.kubeconfig(c, deploy.NodeCheckAccess)
+		if err := to.apply(ctx, observer, checks, clusterObject(c)); err != nil {
 			return err
 		}
 		for _, n := range c.Nodes() {
@@ -108,9 +110,13 @@ func clusterObject(c layout.Cluster) *v1alpha1.Cluster {
 			Size:                     v1alpha1.ClusterSmall,
 			Version:                  "v1.37.2",
 			ObserverKubeconfigSecret: c.Name + "-observer",
+
+			NodeCheckKubeconfigSecret: nodeCheckSecret(c),
 		},
 	}
 }
+
+func nodeCheckSecret(c layout.Cluster) string { return c.Name + "-node-checks" }
 
 func machine(c layout.Cluster, n layout.Node) *v1alpha1.Machine {
 	return &v1alpha1.Machine{

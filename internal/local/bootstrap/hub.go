@@ -107,6 +107,12 @@ func policy() *v1alpha1.RemediationPolicy {
 			UnhealthySeconds: ptr.To(int32(5)),
 			TimeoutSeconds:   ptr.To(int32(300)),
 			CooldownSeconds:  ptr.To(int32(60)),
+			Verification:     v1alpha1.Verification{NodeCheck: nodeCheck()},
 		},
 	}
+}
+
+// nodeCheck is a check that a worker node, which kwok plays, passes: see its stages.
+func nodeCheck() *v1alpha1.NodeCheckPod {
+	return &v1alpha1.NodeCheckPod{Image: "busybox:1.37", Command: []string{"true"}, TimeoutSeconds: ptr.To(int32(60))}
 }

@@ -72,6 +72,7 @@ func steps() []step {
 		{"machine patched", seePatch},
 		{"job ran", seeJob},
 		{"node Ready", seeNode(true)},
+		{"node check passed", seeCheck},
 		{"verified", seeVerified},
 		{"alert resolved", seeDelivered(true)},
 	}
@@ -160,6 +161,14 @@ func seeJob(ctx context.Context, w World, t Target) (string, error) {
 		return "", err
 	}
 	return "job/" + name, nil
+}
+
+func seeCheck(ctx context.Context, w World, t Target) (string, error) {
+	r, err := w.Remediation(ctx, t)
+	if err != nil || r == nil || r.Status.NodeCheck == nil || r.Status.NodeCheck.Result != v1alpha1.NodeCheckPass {
+		return "", err
+	}
+	return fmt.Sprintf("pod/%s ran on %s", r.Status.NodeCheck.Pod, t.Node), nil
 }
 
 func seeVerified(ctx context.Context, w World, t Target) (string, error) {

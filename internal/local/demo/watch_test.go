@@ -17,7 +17,7 @@ import (
 type script struct {
 	start                                               time.Time
 	lost, edge, cascade, central, firing, sent, written int
-	patched, job, back, verified, resolved              int
+	patched, job, back, checked, verified, resolved     int
 	edgeErr                                             error
 }
 
@@ -26,7 +26,7 @@ func loop() *script {
 	return &script{
 		start: time.Now(),
 		lost:  40, edge: 45, cascade: 50, central: 55, firing: 60, sent: 62, written: 58,
-		patched: 59, job: 62, back: 65, verified: 80, resolved: 85,
+		patched: 59, job: 62, back: 65, checked: 70, verified: 80, resolved: 85,
 	}
 }
 
@@ -83,6 +83,12 @@ func (s *script) Remediation(context.Context, demo.Target) (*v1alpha1.Remediatio
 	r := &v1alpha1.Remediation{}
 	r.Name = "rem-1"
 	r.Spec.Evidence.Signals = []v1alpha1.SignalRecord{{Source: "central-a"}, {Source: "lease"}}
+	if s.past(s.checked - 5) {
+		r.Status.NodeCheck = &v1alpha1.NodeCheckRecord{Pod: "check-rem-1-1", Result: v1alpha1.NodeCheckRunning}
+	}
+	if s.past(s.checked) {
+		r.Status.NodeCheck.Result = v1alpha1.NodeCheckPass
+	}
 	if s.past(s.verified) {
 		r.Status.Phase, r.Status.Message = v1alpha1.RemediationSucceeded, "node is Ready"
 	}
@@ -121,7 +127,7 @@ func TestWatchSeesTheLoopClose(t *testing.T) {
 		require.Equal(t, []string{
 			"node lost", "seen by edge", "seen by cascade", "seen by both centrals",
 			"evidence agreed", "remediation written", "machine patched", "alert firing",
-			"alert delivered", "job ran", "node Ready", "verified", "alert resolved",
+			"alert delivered", "job ran", "node Ready", "node check passed", "verified", "alert resolved",
 		}, seen, "steps are told when they come, not in the order of the list")
 		require.Equal(t, "node lost", line.Steps[0].Name)
 		at, ok := line.Seconds("seen by both centrals")
@@ -130,19 +136,23 @@ func TestWatchSeesTheLoopClose(t *testing.T) {
 		at, ok = line.Seconds("alert firing")
 		require.True(t, ok)
 		require.InDelta(t, 60, at, 0.6, "one central alone is not both")
+		at, ok = line.Seconds("node check passed")
+		require.True(t, ok)
+		require.InDelta(t, 70, at, 0.6, "a check that runs has not passed")
 	})
 }
 
 func TestWatchNamesTheStepThatDidNotCome(t *testing.T) {
 	never := 1_000_000
 	for want, stop := range map[string]func(*script){
-		"node lost":       func(s *script) { s.lost, s.back = never, never },
-		"seen by cascade": func(s *script) { s.cascade = never },
-		"alert delivered": func(s *script) { s.sent = never },
-		"machine patched": func(s *script) { s.patched = never },
-		"node Ready":      func(s *script) { s.back = never },
-		"verified":        func(s *script) { s.verified = never },
-		"alert resolved":  func(s *script) { s.resolved = never },
+		"node lost":         func(s *script) { s.lost, s.back = never, never },
+		"seen by cascade":   func(s *script) { s.cascade = never },
+		"alert delivered":   func(s *script) { s.sent = never },
+		"machine patched":   func(s *script) { s.patched = never },
+		"node Ready":        func(s *script) { s.back = never },
+		"verified":          func(s *script) { s.verified = never },
+		"node check passed": func(s *script) { s.checked = never },
+		"alert resolved":    func(s *script) { s.resolved = never },
 	} {
 		t.Run(want, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -36,6 +36,9 @@ const (
 	AnnotationFault = "local.pharos.dev/fault"
 	// FaultStopped is the value of AnnotationFault that stops a pod's containers.
 	FaultStopped = "stopped"
+	// FaultFailed is the value of AnnotationFault that makes a pod on a worker
+	// node, which runs to its end, fail.
+	FaultFailed = "failed"
 )
 
 // Cluster is one cluster of the local fleet.
