@@ -4,7 +4,9 @@ package kube
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,13 +51,15 @@ func ConfigFromBytes(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}
-	for name, user := range raw.AuthInfos {
+	// In order, so that the same kubeconfig is refused in the same words.
+	for _, name := range slices.Sorted(maps.Keys(raw.AuthInfos)) {
+		user := raw.AuthInfos[name]
 		if user.Exec != nil || user.AuthProvider != nil || user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "" {
 			return nil, fmt.Errorf("reading kubeconfig: user %q names a file or a command; embed its token or certificate", name)
 		}
 	}
-	for name, cluster := range raw.Clusters {
-		if cluster.CertificateAuthority != "" {
+	for _, name := range slices.Sorted(maps.Keys(raw.Clusters)) {
+		if raw.Clusters[name].CertificateAuthority != "" {
 			return nil, fmt.Errorf("reading kubeconfig: cluster %q names a certificate file; embed certificate-authority-data", name)
 		}
 	}

@@ -75,6 +75,11 @@ func TestConfigFromBytesRefuses(t *testing.T) {
 			require.ErrorContains(t, err, `user "u" names a file or a command`)
 		})
 	}
+	many := strings.Replace(kubeconfig, "users:", "users:\n- name: c\n  user: {tokenFile: f}\n- name: b\n  user: {tokenFile: f}", 1)
+	for range 20 {
+		_, err := kube.ConfigFromBytes([]byte(many))
+		require.ErrorContains(t, err, `user "b"`, "the same kubeconfig is refused in the same words")
+	}
 	_, err := kube.ConfigFromBytes([]byte("clusters: ["))
 	require.ErrorContains(t, err, "reading kubeconfig")
 	_, err = kube.ConfigFromBytes(nil)

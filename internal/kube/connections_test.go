@@ -144,7 +144,7 @@ func TestConnectionsRefuseWhatIsNoKubeconfig(t *testing.T) {
 		"not YAML":    {"clusters: [", "reading kubeconfig"},
 		"a command":   {string(withUser(`{exec: {apiVersion: client.authentication.k8s.io/v1, command: sh, interactiveMode: Never}}`)), "names a file or a command"},
 		"a file":      {string(withUser(`{tokenFile: /etc/shadow}`)), "names a file or a command"},
-		"half a pair": {string(withUser(`{client-certificate-data: QQ==}`)), "certificate"},
+		"half a pair": {string(withUser(`{client-certificate-data: QQ==}`)), "must be specified"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := connections.To("shop", secretOf("2", []byte(test.kubeconfig)))

@@ -5,9 +5,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/url"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +19,12 @@ import (
 func cause(err error) string {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return "no answer in time"
+	}
+	// Which of these it is depends on who is quicker.
+	for _, closed := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, closed) {
+			return "it closed the connection without an answer"
+		}
 	}
 	if expired, ok := errors.AsType[x509.CertificateInvalidError](err); ok && expired.Reason == x509.Expired && expired.Cert != nil {
 		return fmt.Sprintf("its certificate is valid from %s until %s only",

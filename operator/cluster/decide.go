@@ -152,9 +152,9 @@ func unknown(reason, format string, args ...any) metav1.Condition {
 func failing(body []byte) []string {
 	var checks []string
 	for line := range strings.Lines(string(body)) {
-		if check, ok := strings.CutPrefix(line, "[-]"); ok {
-			name, _, _ := strings.Cut(strings.TrimSpace(check), " ")
-			checks = append(checks, name)
+		check, ok := strings.CutPrefix(line, "[-]")
+		if words := strings.Fields(check); ok && len(words) > 0 {
+			checks = append(checks, words[0])
 		}
 	}
 	return checks
@@ -186,8 +186,10 @@ func changes(before, after []metav1.Condition) []metav1.Condition {
 	})
 }
 
-// bounded keeps a message readable, whatever was told to us.
+// bounded keeps a message readable, whatever was told to us; and the same when
+// it is read back, which bytes that are no text would not be.
 func bounded(message string) string {
+	message = strings.ToValidUTF8(message, "\uFFFD")
 	if runes := []rune(message); len(runes) > maxMessage {
 		return string(runes[:maxMessage-1]) + "…"
 	}

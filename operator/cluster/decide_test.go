@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -176,7 +178,7 @@ func TestChangesOfANewCluster(t *testing.T) {
 }
 
 func FuzzFailing(f *testing.F) {
-	for _, seed := range []string{"", "ok", "[-]", "[-] \n[-]etcd", "[+]ping ok\r\n[-]etcd failed: reason withheld\n\x00"} {
+	for _, seed := range []string{"", "ok", "[-]", "[-] \n[-]etcd", "[+]ping ok\r\n[-]etcd failed: reason withheld\n\x00", "[-]\xff\n"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -185,5 +187,11 @@ func FuzzFailing(f *testing.F) {
 				t.Errorf("a check is named %q", check)
 			}
 		}
+		v := decide(shop(), answer(http.StatusInternalServerError, string(body)), noon)
+		written, err := json.Marshal(v.status)
+		require.NoError(t, err)
+		var read v1alpha1.ClusterStatus
+		require.NoError(t, json.Unmarshal(written, &read))
+		require.True(t, equality.Semantic.DeepEqual(v.status, read), "what is read back is not what was written: %s", written)
 	})
 }

@@ -47,13 +47,19 @@ func TestCauseIsSteady(t *testing.T) {
 			require.NoError(t, c.Close())
 		}
 	})
+	ended := listening(t, func(c *net.TCPConn) {
+		_, err := c.Read(make([]byte, 4096))
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	})
 	expired, trust := expiredServer(t)
 	for name, test := range map[string]struct {
 		server *server
 		says   string
 	}{
 		"refused":          {to(t, "http://127.0.0.1:1", nil), "dial 127.0.0.1:1: connection refused"},
-		"reset":            {to(t, "http://"+reset, nil), "connection reset by peer"},
+		"reset":            {to(t, "http://"+reset, nil), "it closed the connection without an answer"},
+		"ended":            {to(t, "http://"+ended, nil), "it closed the connection without an answer"},
 		"hung":             {to(t, "http://"+hung, nil), "no answer in time"},
 		"no such host":     {to(t, "http://shop.invalid", nil), "looking up shop.invalid: "},
 		"expired":          {to(t, expired, trust), "its certificate is valid from 2020-01-01T00:00:00Z until 2020-01-02T00:00:00Z only"},

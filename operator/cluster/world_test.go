@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http/httptest"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -16,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -36,8 +38,7 @@ import (
 // world is a cell with Pharos' real rights in it, and the API server of a
 // business cluster behind a front that can be taken away.
 type world struct {
-	config   *rest.Config
-	admin    client.Client
+	*testkit.World
 	business *business
 	front    *front
 	// operator acts with the rights of the account machine-operator, and no more.
@@ -49,30 +50,25 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	config := testkit.APIServer(t)
 	w := &world{
-		config: config,
-		admin:  newClient(t, config), business: startBusiness(t),
+		World: testkit.NewWorld(t), business: startBusiness(t),
 		clock: clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second)), recorder: events.NewFakeRecorder(64),
 	}
-	w.front = &front{to: strings.TrimPrefix(w.business.config.Host, "https://")}
+	at, err := url.Parse(w.business.config.Host)
+	require.NoError(t, err)
+	w.front = &front{to: at.Host}
 	w.front.open(t)
 	t.Cleanup(func() { w.front.close(t) })
 	cell, err := deploy.Cell()
 	require.NoError(t, err)
 	clusters, err := deploy.ClusterNamespace("fleet")
 	require.NoError(t, err)
-	w.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}})
-	w.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	w.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}})
+	w.Create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 	for _, o := range append(cell, clusters...) {
-		w.create(t, o)
+		w.Create(t, o)
 	}
-	impersonated := rest.CopyConfig(config)
-	impersonated.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + deploy.Namespace + ":machine-operator",
-		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
-	}
-	w.operator = newClient(t, impersonated)
+	w.operator = testkit.Client(t, testkit.As(w.Config, "machine-operator"))
 	w.r, err = New(Options{
 		Client: w.operator, Live: w.operator, Recorder: w.recorder, Registry: prometheus.NewRegistry(),
 		Log: slog.New(slog.DiscardHandler), Clock: w.clock,
@@ -81,25 +77,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-func newClient(t *testing.T, config *rest.Config) client.Client {
-	t.Helper()
-	c, err := client.New(config, client.Options{Scheme: kube.Scheme()})
-	require.NoError(t, err)
-	return c
-}
-
-func (w *world) create(t *testing.T, o client.Object) {
-	t.Helper()
-	require.NoError(t, w.admin.Create(t.Context(), o), "%T %s", o, o.GetName())
-}
-
 // cluster makes a Cluster with a Secret of its own name, which is still to be stored.
 func (w *world) cluster(t *testing.T, namespace, name string) client.ObjectKey {
 	t.Helper()
 	c := &v1alpha1.Cluster{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: v1alpha1.ClusterSpec{ObserverKubeconfigSecret: name},
 	}
-	w.create(t, c)
+	w.Create(t, c)
 	return client.ObjectKeyFromObject(c)
 }
 
@@ -118,22 +102,22 @@ func (w *world) good(t *testing.T, name string) client.ObjectKey {
 func (w *world) store(t *testing.T, key client.ObjectKey, kubeconfig string) {
 	t.Helper()
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	if w.admin.Get(t.Context(), key, s) != nil {
-		w.create(t, s)
+	if w.Admin.Get(t.Context(), key, s) != nil {
+		w.Create(t, s)
 	}
 	s.Data = map[string][]byte{kube.SecretKeyKubeconfig: []byte(kubeconfig)}
-	require.NoError(t, w.admin.Update(t.Context(), s))
+	require.NoError(t, w.Admin.Update(t.Context(), s))
 }
 
 func (w *world) discard(t *testing.T, key client.ObjectKey) {
 	t.Helper()
-	require.NoError(t, w.admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
+	require.NoError(t, w.Admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}))
 }
 
 func (w *world) get(t *testing.T, key client.ObjectKey) *v1alpha1.Cluster {
 	t.Helper()
 	c := &v1alpha1.Cluster{}
-	require.NoError(t, w.admin.Get(t.Context(), key, c))
+	require.NoError(t, w.Admin.Get(t.Context(), key, c))
 	return c
 }
 
@@ -146,7 +130,7 @@ func (w *world) annotate(t *testing.T, key client.ObjectKey, annotation string, 
 	if value != nil {
 		c.Annotations = map[string]string{annotation: *value}
 	}
-	require.NoError(t, w.admin.Patch(t.Context(), c, client.MergeFrom(before)))
+	require.NoError(t, w.Admin.Patch(t.Context(), c, client.MergeFrom(before)))
 }
 
 // look reconciles, ten seconds after the last time.
@@ -165,6 +149,20 @@ func (w *world) lookTwice(t *testing.T, key client.ObjectKey) {
 	written := w.get(t, key).ResourceVersion
 	w.look(t, key)
 	require.Equal(t, written, w.get(t, key).ResourceVersion, "nothing has changed, and it was written")
+}
+
+// lookUntil looks until what Ready says matches: a server takes a moment to notice.
+func (w *world) lookUntil(t *testing.T, key client.ObjectKey, says string) {
+	t.Helper()
+	message := ""
+	for start := time.Now(); time.Since(start) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+		w.look(t, key)
+		message = meta.FindStatusCondition(w.get(t, key).Status.Conditions, v1alpha1.ConditionReady).Message
+		if regexp.MustCompile(says).MatchString(message) {
+			return
+		}
+	}
+	require.Regexp(t, says, message)
 }
 
 func (w *world) requireReady(t *testing.T, key client.ObjectKey, status metav1.ConditionStatus, reason, says string) *v1alpha1.Cluster {
@@ -206,12 +204,13 @@ type business struct {
 func startBusiness(t *testing.T) *business {
 	t.Helper()
 	env := &envtest.Environment{}
-	env.ControlPlane.Etcd = &envtest.Etcd{Path: testkit.Binary(t, "etcd")}
+	// In a folder of ours, so that it outlives a stop.
+	env.ControlPlane.Etcd = &envtest.Etcd{Path: testkit.Binary(t, "etcd"), DataDir: t.TempDir()}
 	env.ControlPlane.APIServer = &envtest.APIServer{Path: testkit.Binary(t, "kube-apiserver")}
 	config, err := env.Start()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, env.Stop()) })
-	b := &business{config: config, admin: newClient(t, config), env: env}
+	b := &business{config: config, admin: testkit.Client(t, config), env: env}
 	observer := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "pharos-observer"}}
 	require.NoError(t, b.admin.Create(t.Context(), observer))
 	request := &authenticationv1.TokenRequest{}
@@ -220,26 +219,24 @@ func startBusiness(t *testing.T) *business {
 	return b
 }
 
+// grant gives the observer a ClusterRole.
+func (b *business) grant(t *testing.T, role string) {
+	t.Helper()
+	require.NoError(t, b.admin.Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "observer-" + strings.ReplaceAll(role, ":", "-")},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "pharos-observer"}},
+	}))
+}
+
 func (b *business) kubeconfig(t *testing.T, server, token string) string {
 	t.Helper()
-	return kubeconfig(t, server, b.config.CAData, clientcmdapi.AuthInfo{Token: token})
+	return testkit.Kubeconfig(t, server, b.config.CAData, clientcmdapi.AuthInfo{Token: token})
 }
 
 // certificate is that of a server which is its own authority.
 func certificate(server *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-}
-
-func kubeconfig(t *testing.T, server string, ca []byte, user clientcmdapi.AuthInfo) string {
-	t.Helper()
-	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
-	c.AuthInfos["u"] = &user
-	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	c.CurrentContext = "x"
-	data, err := clientcmd.Write(*c)
-	require.NoError(t, err)
-	return string(data)
 }
 
 // front passes connections on to a server, until it is closed: then it and they
