@@ -20,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,7 +67,7 @@ func nodeOperatorRepairs(t *testing.T, config *rest.Config, admin client.Client)
 		ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "repair-job"}, Data: map[string]string{"job.yaml": site},
 	})
 	o, err := NewMachine(Options{
-		Config: as(config, "machine-operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace,
+		Config: testkit.As(config, "machine-operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace,
 		JobConfigMap: "repair-job", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
@@ -125,8 +124,8 @@ func hangingClustersDelayNobody(t *testing.T, config *rest.Config, admin client.
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	owner := clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	answering, hanging := kubeconfig("answering", config.Host, config.CAData, owner), kubeconfig("hanging", "https://"+l.Addr().String(), config.CAData, owner)
-	late := kubeconfig("shop-observer", config.Host, config.CAData, owner)
+	answering, hanging := kubeconfig(t, "answering", config.Host, config.CAData, owner), kubeconfig(t, "hanging", "https://"+l.Addr().String(), config.CAData, owner)
+	late := kubeconfig(t, "shop-observer", config.Host, config.CAData, owner)
 	answering.Namespace, hanging.Namespace, late.Namespace = "fleet", "fleet", "fleet"
 	create(t, admin, answering)
 	create(t, admin, hanging)
@@ -134,7 +133,7 @@ func hangingClustersDelayNobody(t *testing.T, config *rest.Config, admin client.
 		create(t, admin, clusterOf(fmt.Sprintf("hanging-%02d", i), "hanging"))
 	}
 	o, err := NewMachine(Options{
-		Config: as(config, "machine-operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace,
+		Config: testkit.As(config, "machine-operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace,
 		JobConfigMap: "repair-job", Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
@@ -182,15 +181,15 @@ func hangingCellsSlowNobody(t *testing.T, config *rest.Config, admin client.Clie
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
 	})
-	create(t, admin, kubeconfig("hanging", "https://"+l.Addr().String(), config.CAData, clientcmdapi.AuthInfo{Token: "x"}))
-	create(t, admin, kubeconfig("answering", config.Host, config.CAData, clientcmdapi.AuthInfo{
+	create(t, admin, kubeconfig(t, "hanging", "https://"+l.Addr().String(), config.CAData, clientcmdapi.AuthInfo{Token: "x"}))
+	create(t, admin, kubeconfig(t, "answering", config.Host, config.CAData, clientcmdapi.AuthInfo{
 		ClientCertificateData: config.CertData, ClientKeyData: config.KeyData,
 	}))
 	for i := range 40 {
 		create(t, admin, cellOf(fmt.Sprintf("hanging-%02d", i), "hanging"))
 	}
 	o, err := NewHub(Options{
-		Config: as(config, "operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Config: testkit.As(config, "operator"), Listen: "127.0.0.1:0", Namespace: deploy.Namespace, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	require.NoError(t, err)
 	run(t, o)
@@ -224,15 +223,6 @@ func TestListenRefusesATakenPort(t *testing.T) {
 		Config: &rest.Config{Host: "https://127.0.0.1:1"}, Listen: l.Addr().String(), Namespace: "x", Log: slog.New(slog.DiscardHandler),
 	})
 	require.ErrorContains(t, err, l.Addr().String())
-}
-
-func as(config *rest.Config, account string) *rest.Config {
-	c := rest.CopyConfig(config)
-	c.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + deploy.Namespace + ":" + account,
-		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
-	}
-	return c
 }
 
 // run starts the program and waits at the end that it has ended well.
@@ -283,19 +273,11 @@ func cellOf(name, secret string) *v1alpha1.Cell {
 	}
 }
 
-func kubeconfig(name, server string, ca []byte, user clientcmdapi.AuthInfo) *corev1.Secret {
-	c := clientcmdapi.NewConfig()
-	c.Clusters["c"] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: ca}
-	c.AuthInfos["u"] = &user
-	c.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	c.CurrentContext = "x"
-	data, err := clientcmd.Write(*c)
-	if err != nil {
-		panic(fmt.Sprintf("writing a kubeconfig: %v", err))
-	}
+func kubeconfig(t *testing.T, name, server string, ca []byte, user clientcmdapi.AuthInfo) *corev1.Secret {
+	t.Helper()
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: name},
-		Data:       map[string][]byte{kube.SecretKeyKubeconfig: data},
+		Data:       map[string][]byte{kube.SecretKeyKubeconfig: []byte(testkit.Kubeconfig(t, server, ca, user))},
 	}
 }
 

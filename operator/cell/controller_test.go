@@ -20,6 +20,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/internal/version"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
@@ -59,16 +60,16 @@ func TestReconciler(t *testing.T) {
 func unknownGeography(t *testing.T, w *world) {
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for a Federation")
-	w.create(t, &v1alpha1.Federation{
+	w.Create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "europe"}}},
 	})
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, `spec.geography: "asia" is none of Federation fleet, which has europe`)
 	f := &v1alpha1.Federation{}
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "fleet"}, f))
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "fleet"}, f))
 	f.Spec.Geographies = append(f.Spec.Geographies, v1alpha1.Geography{Name: "asia"})
-	require.NoError(t, w.admin.Update(t.Context(), f))
+	require.NoError(t, w.Admin.Update(t.Context(), f))
 }
 
 func missingKubeconfig(t *testing.T, w *world) {
@@ -80,7 +81,7 @@ func brokenKubeconfig(t *testing.T, w *world) {
 	w.secret(t, "asia-1", "")
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, "key kubeconfig: is empty")
-	w.secret(t, "asia-1", w.kubeconfig("https://127.0.0.1:1", "x")+"\nusers: [{name: u, user: {tokenFile: /etc/passwd}}]")
+	w.secret(t, "asia-1", w.kubeconfig(t, "https://127.0.0.1:1", "x")+"\nusers: [{name: u, user: {tokenFile: /etc/passwd}}]")
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, "spec.kubeconfigSecret")
 }
@@ -93,7 +94,7 @@ func appliesEveryPart(t *testing.T, w *world) {
 	require.Empty(t, c.Status.EdgeEndpoints)
 	require.Len(t, c.Status.Parts, 3)
 
-	edge := w.statefulSet(t, "edge")
+	edge := w.StatefulSet(t, "edge")
 	require.Equal(t, workload.DefaultPrometheusImage, edge.Spec.Template.Spec.Containers[0].Image)
 	require.Equal(t, "edge", edge.Spec.Template.Spec.ServiceAccountName)
 	for label, value := range map[string]string{
@@ -102,17 +103,17 @@ func appliesEveryPart(t *testing.T, w *world) {
 	} {
 		require.Equal(t, value, edge.Spec.Template.Labels[label], label)
 	}
-	config := w.configMap(t, "edge").Data["prometheus.yml"]
+	config := w.ConfigMap(t, "edge").Data["prometheus.yml"]
 	agent := &corev1.Service{}
-	require.NoError(t, w.admin.Get(t.Context(), key("edge-agent"), agent))
+	require.NoError(t, w.Admin.Get(t.Context(), testkit.Key("edge-agent"), agent))
 	require.Contains(t, config, "http://"+agent.Spec.ClusterIP+":9096/sd/business")
 	require.Contains(t, config, "cell: asia-1")
 
-	require.Equal(t, []string{"edge-agent", "--listen=$(POD_IP):9096"}, w.deployment(t, "edge-agent").Spec.Template.Spec.Containers[0].Args)
-	require.Equal(t, version.Image, w.deployment(t, "edge-agent").Spec.Template.Spec.Containers[0].Image)
+	require.Equal(t, []string{"edge-agent", "--listen=$(POD_IP):9096"}, w.Deployment(t, "edge-agent").Spec.Template.Spec.Containers[0].Args)
+	require.Equal(t, version.Image, w.Deployment(t, "edge-agent").Spec.Template.Spec.Containers[0].Image)
 	require.Equal(t,
 		[]string{"machine-operator", "--listen=$(POD_IP):8082", "--namespace=$(POD_NAMESPACE)", "--job-config-map=repair-job"},
-		w.deployment(t, "machine-operator").Spec.Template.Spec.Containers[0].Args)
+		w.Deployment(t, "machine-operator").Spec.Template.Spec.Containers[0].Args)
 }
 
 func changesNothingTwice(t *testing.T, w *world) {
@@ -122,15 +123,17 @@ func changesNothingTwice(t *testing.T, w *world) {
 }
 
 func reportsTheEdge(t *testing.T, w *world) {
-	w.runPod(t, w.statefulSet(t, "edge").Spec.Template, "edge-0", "127.94.0.1", false)
+	w.RunPod(t, w.StatefulSet(t, "edge").Spec.Template, "edge-0", "127.94.0.1")
 	w.settle(t)
 	w.reconcile(t, "asia-1")
 	require.Equal(t, []string{"127.94.0.1:9090"}, w.cell(t, "asia-1").Status.EdgeEndpoints, "the address is known before the pod is ready")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "edge")
 
-	w.setReady(t, "edge-0")
-	w.runPod(t, w.deployment(t, "edge-agent").Spec.Template, "edge-agent-x", "127.94.0.2", true)
-	w.runPod(t, w.deployment(t, "machine-operator").Spec.Template, "machine-operator-x", "127.94.0.3", true)
+	w.SetReady(t, "edge-0")
+	w.RunPod(t, w.Deployment(t, "edge-agent").Spec.Template, "edge-agent-x", "127.94.0.2")
+	w.SetReady(t, "edge-agent-x")
+	w.RunPod(t, w.Deployment(t, "machine-operator").Spec.Template, "machine-operator-x", "127.94.0.3")
+	w.SetReady(t, "machine-operator-x")
 	w.reconcile(t, "asia-1")
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonAvailable, "")
 	require.True(t, meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady))
@@ -146,19 +149,20 @@ func refusesTheSecond(t *testing.T, w *world) {
 		w.requireReason(t, "second", v1alpha1.ReasonInvalid, `leads to the cluster of Cell "asia-1", whose StatefulSet edge`)
 		w.reconcile(t, "asia-1")
 	}
-	require.NoError(t, w.admin.Delete(t.Context(), w.cell(t, "second")))
+	require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, "second")))
 	w.reconcile(t, "second")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), client.ObjectKey{Name: "second"}, &v1alpha1.Cell{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "second"}, &v1alpha1.Cell{})))
 	require.Equal(t, before, w.versions(t), "the first goes on undisturbed")
 }
 
 func keepsDeadEdge(t *testing.T, w *world) {
-	require.NoError(t, w.admin.Delete(t.Context(), w.pod(t, "edge-0"), client.GracePeriodSeconds(0)))
+	require.NoError(t, w.Admin.Delete(t.Context(), w.Pod(t, "edge-0"), client.GracePeriodSeconds(0)))
 	w.reconcile(t, "asia-1")
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for edge")
 	require.Equal(t, []string{"127.94.0.1:9090"}, c.Status.EdgeEndpoints)
 
-	w.runPod(t, w.statefulSet(t, "edge").Spec.Template, "edge-0", "127.94.0.7", true)
+	w.RunPod(t, w.StatefulSet(t, "edge").Spec.Template, "edge-0", "127.94.0.7")
+	w.SetReady(t, "edge-0")
 	w.reconcile(t, "asia-1")
 	require.Equal(t, []string{"127.94.0.7:9090"}, w.cell(t, "asia-1").Status.EdgeEndpoints)
 }
@@ -168,7 +172,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 	c := w.cell(t, "asia-1")
 	c.Spec.Network.APIServerURL = "https://[broken"
 	c.Spec.Region = "elsewhere"
-	require.NoError(t, w.admin.Update(t.Context(), c))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, "API server URL")
 	delete(before, "Cell asia-1")
@@ -178,7 +182,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 
 	c = w.cell(t, "asia-1")
 	c.Spec.Network.APIServerURL, c.Spec.Region = "", "east"
-	require.NoError(t, w.admin.Update(t.Context(), c))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonAvailable, "")
 }
@@ -186,20 +190,20 @@ func invalidChangesNothing(t *testing.T, w *world) {
 func noNodeOperator(t *testing.T, w *world) {
 	c := w.cell(t, "asia-1")
 	c.Spec.RepairJobConfigMap = ""
-	require.NoError(t, w.admin.Update(t.Context(), c))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("machine-operator"), &appsv1.Deployment{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("machine-operator"), &appsv1.Deployment{})))
 	require.Len(t, w.cell(t, "asia-1").Status.Parts, 2)
 }
 
 func externalEdge(t *testing.T, w *world) {
 	c := w.cell(t, "asia-1")
 	c.Spec.Edge = v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"10.0.0.2:9090", "10.0.0.1:9090"}}
-	require.NoError(t, w.admin.Update(t.Context(), c))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("edge"), &appsv1.StatefulSet{})))
-	require.Contains(t, w.configMap(t, "edge").Data, "prometheus.yml")
-	w.deployment(t, "edge-agent")
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge"), &appsv1.StatefulSet{})))
+	require.Contains(t, w.ConfigMap(t, "edge").Data, "prometheus.yml")
+	w.Deployment(t, "edge-agent")
 	require.ElementsMatch(t, c.Spec.Edge.Endpoints, w.cell(t, "asia-1").Status.EdgeEndpoints)
 }
 
@@ -207,19 +211,19 @@ func externalEdge(t *testing.T, w *world) {
 func endpointOfAnother(t *testing.T, w *world) {
 	older := w.cell(t, "alpha")
 	older.Status.EdgeEndpoints = []string{"10.0.0.2:9090"}
-	require.NoError(t, w.admin.Status().Update(t.Context(), older))
+	require.NoError(t, w.Admin.Status().Update(t.Context(), older))
 	w.reconcile(t, "asia-1")
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, `endpoint 10.0.0.2:9090 of the edge belongs to Cell "alpha"`)
 	require.Len(t, c.Status.EdgeEndpoints, 2)
-	w.deployment(t, "edge-agent")
-	require.NoError(t, w.admin.Delete(t.Context(), older))
+	w.Deployment(t, "edge-agent")
+	require.NoError(t, w.Admin.Delete(t.Context(), older))
 	w.reconcile(t, "asia-1")
 	require.NotContains(t, meta.FindStatusCondition(w.cell(t, "asia-1").Status.Conditions, v1alpha1.ConditionReady).Message, "belongs")
 }
 
 // A cell that answers no is not one that does not answer.
 func revoked(t *testing.T, w *world) {
-	w.secret(t, "asia-1", w.kubeconfig(w.config.Host, "no-such-token"))
+	w.secret(t, "asia-1", w.kubeconfig(t, w.Config.Host, "no-such-token"))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err)
 	w.requireReason(t, "asia-1", v1alpha1.ReasonApplyFailed, "looking for the parts of other Cells")
@@ -229,7 +233,7 @@ func revoked(t *testing.T, w *world) {
 
 func unreachable(t *testing.T, w *world) {
 	parts := w.cell(t, "asia-1").Status.Parts
-	w.secret(t, "asia-1", w.kubeconfig("https://127.0.0.1:1", "x"))
+	w.secret(t, "asia-1", w.kubeconfig(t, "https://127.0.0.1:1", "x"))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err, "an error is what makes the next try come later")
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonUnreachable, "did not answer")
@@ -242,7 +246,7 @@ func hanging(t *testing.T, w *world) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, l.Close()) }()
-	w.secret(t, "asia-1", w.kubeconfig("https://"+l.Addr().String(), "x"))
+	w.secret(t, "asia-1", w.kubeconfig(t, "https://"+l.Addr().String(), "x"))
 	patient := w.r.cells.clients
 	w.r.cells.clients = newClients(300 * time.Millisecond)
 	defer func() { w.r.cells.clients = patient }()
@@ -254,8 +258,8 @@ func hanging(t *testing.T, w *world) {
 }
 
 func notLetGo(t *testing.T, w *world) {
-	w.secret(t, "asia-1", w.kubeconfig("https://127.0.0.1:1", "x"))
-	require.NoError(t, w.admin.Delete(t.Context(), w.cell(t, "asia-1")))
+	w.secret(t, "asia-1", w.kubeconfig(t, "https://127.0.0.1:1", "x"))
+	require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, "asia-1")))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err)
 	w.requireReason(t, "asia-1", v1alpha1.ReasonUnreachable, "annotate the Cell with pharos.dev/abandon=true")
@@ -263,30 +267,30 @@ func notLetGo(t *testing.T, w *world) {
 
 func leavesNothing(t *testing.T, w *world) {
 	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "repair-job"}}
-	w.create(t, theirs)
+	w.Create(t, theirs)
 	w.secret(t, "asia-1", w.access)
 	w.reconcile(t, "asia-1")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, &v1alpha1.Cell{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, &v1alpha1.Cell{})))
 	for _, list := range kinds() {
-		require.NoError(t, w.admin.List(t.Context(), list, client.HasLabels{v1alpha1.LabelCell}))
+		require.NoError(t, w.Admin.List(t.Context(), list, client.HasLabels{v1alpha1.LabelCell}))
 		require.Zero(t, meta.LenList(list), "%T", list)
 	}
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs), "the site's own was taken away")
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs), "the site's own was taken away")
 	require.Zero(t, w.r.cells.clients.Len(), "a connection to a cell that is gone is kept")
 	w.reconcile(t, "asia-1")
 }
 
 func abandoned(t *testing.T, w *world) {
 	w.newCell(t, "lost")
-	w.secret(t, "lost", w.kubeconfig("https://127.0.0.1:1", "x"))
+	w.secret(t, "lost", w.kubeconfig(t, "https://127.0.0.1:1", "x"))
 	_, err := w.tryReconcile(t, "lost")
 	require.Error(t, err)
 	c := w.cell(t, "lost")
 	c.Annotations = map[string]string{AnnotationAbandon: "true"}
-	require.NoError(t, w.admin.Update(t.Context(), c))
-	require.NoError(t, w.admin.Delete(t.Context(), c))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
+	require.NoError(t, w.Admin.Delete(t.Context(), c))
 	w.reconcile(t, "lost")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), client.ObjectKey{Name: "lost"}, &v1alpha1.Cell{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "lost"}, &v1alpha1.Cell{})))
 }
 
 // Two Cells find the same cluster empty at the same moment: one of them has it.
@@ -306,7 +310,7 @@ func twoAtOnce(t *testing.T, w *world) {
 		require.NoError(t, errors.Join(errs...))
 		owners := map[string]bool{}
 		for _, list := range kinds() {
-			require.NoError(t, w.admin.List(t.Context(), list, client.HasLabels{v1alpha1.LabelCell}))
+			require.NoError(t, w.Admin.List(t.Context(), list, client.HasLabels{v1alpha1.LabelCell}))
 			require.NoError(t, meta.EachListItem(list, func(o runtime.Object) error {
 				owners[o.(client.Object).GetLabels()[v1alpha1.LabelCell]] = true
 				return nil
@@ -319,7 +323,7 @@ func twoAtOnce(t *testing.T, w *world) {
 				reason = v1alpha1.ReasonProgressing
 			}
 			w.requireReason(t, name, reason, "")
-			require.NoError(t, w.admin.Delete(t.Context(), w.cell(t, name)))
+			require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, name)))
 			w.reconcile(t, name)
 		}
 	}
@@ -332,7 +336,7 @@ func rightsAreNarrow(t *testing.T, w *world) {
 	require.NoError(t, err)
 	elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	require.True(t, apierrors.IsForbidden(remote.Create(t.Context(), elsewhere)))
-	full, err := client.New(w.remoteConfig(t), client.Options{Scheme: w.admin.Scheme()})
+	full, err := client.New(w.remoteConfig(t), client.Options{Scheme: w.Admin.Scheme()})
 	require.NoError(t, err)
 	require.True(t, apierrors.IsForbidden(full.List(t.Context(), &corev1.SecretList{}, client.InNamespace(deploy.Namespace))))
 	require.True(t, apierrors.IsForbidden(full.List(t.Context(), &v1alpha1.MachineList{})))
