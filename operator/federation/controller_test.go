@@ -19,6 +19,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/internal/version"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
@@ -26,7 +27,7 @@ import (
 // The life of one Federation; each step finds the world as the last left it.
 func TestReconciler(t *testing.T) {
 	w := newWorld(t)
-	w.create(t, &v1alpha1.Federation{
+	w.Create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
 		Spec: v1alpha1.FederationSpec{
 			Geographies:     []v1alpha1.Geography{{Name: "asia"}, {Name: "europe"}},
@@ -59,32 +60,32 @@ func TestReconciler(t *testing.T) {
 func appliesEveryPart(t *testing.T, w *world) {
 	w.reconcile(t, "fleet")
 	for _, name := range []string{"central-a", "central-b", "cascade-asia", "cascade-europe"} {
-		s := w.statefulSet(t, name)
+		s := w.StatefulSet(t, name)
 		c := s.Spec.Template.Spec.Containers[0]
 		require.Equal(t, workload.DefaultPrometheusImage, c.Image)
 		require.Contains(t, c.Args, "--web.listen-address=$(POD_IP):9090")
 		require.Contains(t, c.Args, "--storage.tsdb.retention.time=24h")
 		require.Equal(t, strings.SplitN(name, "-", 2)[0], s.Spec.Template.Labels[v1alpha1.LabelComponent])
-		require.Contains(t, w.configMap(t, name).Data["prometheus.yml"], "scrape_interval: 5s")
+		require.Contains(t, w.ConfigMap(t, name).Data["prometheus.yml"], "scrape_interval: 5s")
 	}
-	require.Equal(t, "asia", w.statefulSet(t, "cascade-asia").Spec.Template.Labels[v1alpha1.LabelGeography])
+	require.Equal(t, "asia", w.StatefulSet(t, "cascade-asia").Spec.Template.Labels[v1alpha1.LabelGeography])
 
-	relay := w.service(t, "notify")
-	require.Contains(t, w.configMap(t, "alertmanager").Data["alertmanager.yml"], "http://"+relay.Spec.ClusterIP+":9095/alertmanager/oncall")
-	require.Contains(t, w.statefulSet(t, "alertmanager").Spec.Template.Spec.Containers[0].Args, "--cluster.listen-address=")
+	relay := w.Service(t, "notify")
+	require.Contains(t, w.ConfigMap(t, "alertmanager").Data["alertmanager.yml"], "http://"+relay.Spec.ClusterIP+":9095/alertmanager/oncall")
+	require.Contains(t, w.StatefulSet(t, "alertmanager").Spec.Template.Spec.Containers[0].Args, "--cluster.listen-address=")
 
-	args := w.deployment(t, "remediator").Spec.Template.Spec.Containers[0].Args
+	args := w.Deployment(t, "remediator").Spec.Template.Spec.Containers[0].Args
 	require.Equal(t, []string{
 		"remediator", "--listen=$(POD_IP):8081", "--namespace=$(POD_NAMESPACE)",
-		"--central=central-a=http://" + w.service(t, "central-a").Spec.ClusterIP + ":9090",
-		"--central=central-b=http://" + w.service(t, "central-b").Spec.ClusterIP + ":9090",
+		"--central=central-a=http://" + w.Service(t, "central-a").Spec.ClusterIP + ":9090",
+		"--central=central-b=http://" + w.Service(t, "central-b").Spec.ClusterIP + ":9090",
 	}, args)
 
-	notify := w.deployment(t, "notify").Spec.Template.Spec
+	notify := w.Deployment(t, "notify").Spec.Template.Spec
 	require.Equal(t, version.Image, notify.Containers[0].Image)
 	require.False(t, *notify.AutomountServiceAccountToken)
-	require.Contains(t, w.configMap(t, "notify").Data["notify.yaml"], "../secrets/oncall/accessToken")
-	require.NoError(t, w.admin.Get(t.Context(), key("notify"), &corev1.PersistentVolumeClaim{}))
+	require.Contains(t, w.ConfigMap(t, "notify").Data["notify.yaml"], "../secrets/oncall/accessToken")
+	require.NoError(t, w.Admin.Get(t.Context(), testkit.Key("notify"), &corev1.PersistentVolumeClaim{}))
 
 	f := w.federation(t, "fleet")
 	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
@@ -120,22 +121,22 @@ func cellsFeedTheCascade(t *testing.T, w *world) {
 	w.cell(t, "asia-2", "asia")
 	w.cell(t, "lost", "atlantis", "127.93.0.9:9090")
 	w.reconcile(t, "fleet")
-	asia := w.configMap(t, "cascade-asia").Data
+	asia := w.ConfigMap(t, "cascade-asia").Data
 	require.Contains(t, asia["prometheus.yml"], "127.93.0.1:9090")
-	require.Contains(t, w.text(t, "cascade-asia"), "asia-2", "an unreachable cell must stay expected")
-	require.NotContains(t, w.text(t, "cascade-europe"), "asia-1")
-	require.NotContains(t, w.text(t, "central-a"), "lost", "a cell of no geography would be expected for ever")
+	require.Contains(t, w.Text(t, "cascade-asia"), "asia-2", "an unreachable cell must stay expected")
+	require.NotContains(t, w.Text(t, "cascade-europe"), "asia-1")
+	require.NotContains(t, w.Text(t, "central-a"), "lost", "a cell of no geography would be expected for ever")
 	require.Equal(t, int32(2), w.federation(t, "fleet").Status.Cells)
 
 	c := &v1alpha1.Cell{}
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, c))
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, c))
 	c.Status.EdgeEndpoints = []string{"127.93.0.2:9090"}
-	require.NoError(t, w.admin.Status().Update(t.Context(), c))
-	template := w.statefulSet(t, "cascade-asia").Generation
+	require.NoError(t, w.Admin.Status().Update(t.Context(), c))
+	template := w.StatefulSet(t, "cascade-asia").Generation
 	w.reconcile(t, "fleet")
-	require.Contains(t, w.text(t, "cascade-asia"), "127.93.0.2:9090")
-	require.NotContains(t, w.text(t, "cascade-asia"), "127.93.0.1:9090")
-	require.Equal(t, template, w.statefulSet(t, "cascade-asia").Generation, "a change of cells must not restart the cascade")
+	require.Contains(t, w.Text(t, "cascade-asia"), "127.93.0.2:9090")
+	require.NotContains(t, w.Text(t, "cascade-asia"), "127.93.0.1:9090")
+	require.Equal(t, template, w.StatefulSet(t, "cascade-asia").Generation, "a change of cells must not restart the cascade")
 }
 
 // A newcomer says that it is where an older cell is already.
@@ -149,12 +150,12 @@ func leavesOutTheWrongCell(t *testing.T, w *world) {
 	require.Equal(t, v1alpha1.ReasonAvailable, ready.Reason, ready.Message)
 	require.Contains(t, ready.Message, `Cell "asia-0" is not read: endpoint 127.93.0.2:9090 of the edge belongs to Cell "asia-1"`)
 	require.Equal(t, int32(3), f.Status.Cells)
-	require.Contains(t, w.text(t, "cascade-asia"), "127.93.0.3:9090", "what came with it is read")
-	require.Equal(t, 1, strings.Count(w.text(t, "cascade-asia"), "127.93.0.2:9090"), "the older one is read, once")
-	require.Contains(t, w.text(t, "cascade-asia"), "asia-0", "a cell that is not read is missing, and must be seen to be")
+	require.Contains(t, w.Text(t, "cascade-asia"), "127.93.0.3:9090", "what came with it is read")
+	require.Equal(t, 1, strings.Count(w.Text(t, "cascade-asia"), "127.93.0.2:9090"), "the older one is read, once")
+	require.Contains(t, w.Text(t, "cascade-asia"), "asia-0", "a cell that is not read is missing, and must be seen to be")
 
 	for _, name := range []string{"asia-0", "asia-3"} {
-		require.NoError(t, w.admin.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		require.NoError(t, w.Admin.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	w.reconcile(t, "fleet")
 	ready = meta.FindStatusCondition(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady)
@@ -162,12 +163,12 @@ func leavesOutTheWrongCell(t *testing.T, w *world) {
 }
 
 func putsBackEdits(t *testing.T, w *world) {
-	cm := w.configMap(t, "central-a")
+	cm := w.ConfigMap(t, "central-a")
 	right := cm.Data["prometheus.yml"]
 	cm.Data["prometheus.yml"] = "global: {}"
-	require.NoError(t, w.admin.Update(t.Context(), cm))
+	require.NoError(t, w.Admin.Update(t.Context(), cm))
 	w.reconcile(t, "fleet")
-	require.Equal(t, right, w.configMap(t, "central-a").Data["prometheus.yml"])
+	require.Equal(t, right, w.ConfigMap(t, "central-a").Data["prometheus.yml"])
 }
 
 func invalidChangesNothing(t *testing.T, w *world) {
@@ -176,7 +177,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 	valid := f.DeepCopy()
 	f.Spec.Alerting.DingTalk[0].URL = "https://example.org/hook"
 	f.Spec.IntervalSeconds = ptr.To[int32](7)
-	require.NoError(t, w.admin.Update(t.Context(), f))
+	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
 	w.requireInvalid(t, "fleet", "spec.alerting.dingTalk[oncall].url")
 	delete(before, "Federation fleet")
@@ -186,7 +187,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 
 	f = w.federation(t, "fleet")
 	f.Spec = valid.Spec
-	require.NoError(t, w.admin.Update(t.Context(), f))
+	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
 	require.True(t, meta.IsStatusConditionTrue(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady))
 	require.Subset(t, w.told(), []string{v1alpha1.ReasonProgressing, v1alpha1.ReasonAvailable, v1alpha1.ReasonInvalid})
@@ -194,7 +195,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 
 func oneInCharge(t *testing.T, w *world) {
 	before := w.versions(t)
-	w.create(t, &v1alpha1.Federation{
+	w.Create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "rival"},
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "mars"}}},
 	})
@@ -211,26 +212,26 @@ func geographyRemoved(t *testing.T, w *world) {
 		Namespace: deploy.Namespace, Name: "a-persons-own",
 		Labels: map[string]string{LabelFederation: "fleet", v1alpha1.LabelManagedBy: "pharos"},
 	}}
-	w.create(t, theirs)
+	w.Create(t, theirs)
 	f := w.federation(t, "fleet")
 	f.Spec.Geographies = f.Spec.Geographies[1:]
-	require.NoError(t, w.admin.Update(t.Context(), f))
+	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("cascade-asia"), &appsv1.StatefulSet{})))
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("cascade-asia"), &corev1.ConfigMap{})))
-	require.NoError(t, w.admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
-	w.statefulSet(t, "cascade-europe")
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia"), &appsv1.StatefulSet{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia"), &corev1.ConfigMap{})))
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
+	w.StatefulSet(t, "cascade-europe")
 	require.Zero(t, w.federation(t, "fleet").Status.Cells)
 }
 
 func relayGoes(t *testing.T, w *world) {
 	f := w.federation(t, "fleet")
 	f.Spec.Alerting.DingTalk = nil
-	require.NoError(t, w.admin.Update(t.Context(), f))
+	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("notify"), &appsv1.Deployment{})))
-	require.True(t, apierrors.IsNotFound(w.admin.Get(t.Context(), key("notify"), &corev1.Service{})))
-	require.NotContains(t, w.text(t, "alertmanager"), "oncall")
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("notify"), &appsv1.Deployment{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("notify"), &corev1.Service{})))
+	require.NotContains(t, w.Text(t, "alertmanager"), "oncall")
 }
 
 func rightsAreNarrow(t *testing.T, w *world) {
