@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if followed = explain(followed); followed == nil {
 		followed = readable(c, federation, cells.Items, seen)
 	}
-	if err := r.report(ctx, c, seen, followed); err != nil {
+	if err := r.report(ctx, c, federation, seen, followed); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
 	return r.next(seen, followed)
@@ -185,7 +185,7 @@ func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
 	if c.Annotations[AnnotationAbandon] != "true" {
 		if err := explain(r.clear(ctx, c)); err != nil {
 			hint := fmt.Errorf("taking the parts away: %w; annotate the Cell with %s=true to let it go without", err, AnnotationAbandon)
-			return errors.Join(hint, r.report(ctx, c, nil, hint))
+			return errors.Join(hint, r.report(ctx, c, nil, nil, hint))
 		}
 	}
 	before := c.DeepCopy()
@@ -211,15 +211,19 @@ func kinds() []client.ObjectList {
 }
 
 // report writes what was seen, if it differs from what was told before. What
-// could not be seen stays as it was last known; the condition says so.
-func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, seen *workload.Observation, followed error) error {
+// could not be seen stays as it was last known; the condition says so. f is
+// needed only with what was seen.
+func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation, seen *workload.Observation, followed error) error {
 	before := c.DeepCopy()
-	var waiting, pods []string
-	if seen != nil {
-		waiting, pods = seen.Waiting(), seen.Pods[edgeName]
+	var waiting []string
+	switch {
+	case seen != nil:
+		waiting = seen.Waiting()
 		c.Status.Parts = seen.Parts
+		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, workload.EdgeServers(f, c), seen.Pods)
+	case len(c.Spec.Edge.Endpoints) > 0:
+		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, nil, nil)
 	}
-	c.Status.EdgeEndpoints = endpoints(c, pods)
 	c.Status.ObservedGeneration = c.Generation
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: c, Conditions: &c.Status.Conditions, Problem: followed, Waiting: waiting,

@@ -2,28 +2,24 @@ package cell
 
 import (
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
-	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
-// edgeReplica is the one server of an edge.
-const edgeReplica = "a"
-
-// edgeName is the edge's workload, and the ConfigMap that every cell has.
-const edgeName = "edge"
+// edgeName is the edge's first workload, and the ConfigMap that every cell has.
+const edgeName = workload.FirstEdge
 
 type parts struct{ images v1alpha1.Images }
 
-func (p parts) edge() workload.Part {
+func (p parts) edge(s workload.EdgeServer) workload.Part {
 	return workload.Part{
-		Name: edgeName, Component: v1alpha1.ComponentEdge, ServiceAccount: "edge",
-		Labels: map[string]string{v1alpha1.LabelReplica: edgeReplica},
+		Name: s.Name(), Component: v1alpha1.ComponentEdge, ServiceAccount: "edge",
+		Labels: map[string]string{v1alpha1.LabelShard: strconv.FormatUint(uint64(s.Shard), 10), v1alpha1.LabelReplica: s.Replica},
 		Image:  p.images.Prometheus, Port: workload.PrometheusPort,
 	}
 }
@@ -58,12 +54,16 @@ func services(p workload.Place, parts parts) workload.Objects {
 
 // workloads are the objects of everything that runs in the cell. An External
 // edge gets its files all the same, for its own server to include.
-func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Federation, files promcfg.Files) workload.Objects {
+func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Federation, edges map[workload.EdgeServer]promcfg.Files) workload.Objects {
 	var objects workload.Objects
-	if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
-		objects = append(objects, p.ConfigMap(parts.edge(), workload.Prometheus, files))
-	} else {
-		objects = append(objects, p.PrometheusServer(parts.edge(), files, workload.Retention(f))...)
+	for _, s := range workload.EdgeServers(f, c) {
+		if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+			objects = append(objects, p.ConfigMap(parts.edge(s), workload.Prometheus, edges[s]))
+			continue
+		}
+		objects = append(objects, p.PrometheusServer(workload.Server{
+			Part: parts.edge(s), Files: edges[s], Retention: workload.EdgeRetention(f), Size: edgeSize(c),
+		})...)
 	}
 	objects = append(objects, p.Program(workload.Program{Part: parts.agent()})...)
 	if c.Spec.RepairJobConfigMap != "" {
@@ -75,26 +75,6 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 	return objects
 }
 
-// render is pure: the same Cell, Federation and address give the same bytes.
-func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (promcfg.Files, error) {
-	files, err := edge.Render(edge.Options{
-		Geography: c.Spec.Geography,
-		Region:    c.Spec.Region,
-		Cell:      c.Name,
-		Replica:   edgeReplica,
-		Interval:  workload.Interval(f),
-		APIServer: promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
-		AgentURL:  "http://" + agent,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("rendering edge: %w", err)
-	}
-	if err := promcfg.Validate(files); err != nil {
-		return nil, fmt.Errorf("checking the rendered edge: %w", err)
-	}
-	return files, nil
-}
-
 // check finds what can be wrong with a Cell before anything is rendered.
 func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 	if err := workload.CheckName(c); err != nil {
@@ -103,7 +83,7 @@ func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 	if f == nil {
 		return &workload.Problem{Reason: v1alpha1.ReasonProgressing, Err: errors.New("waiting for a Federation in the hub")}
 	}
-	if err := workload.CheckInterval(f); err != nil {
+	if err := errors.Join(workload.CheckInterval(f), workload.CheckRetention(f)); err != nil {
 		return err
 	}
 	var names []string
@@ -116,23 +96,45 @@ func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 	return nil
 }
 
-// endpoints are where the cascade reads the edge. Those known before are kept
-// while the edge has no pod, so that a dead edge stays a target that is down.
-func endpoints(c *v1alpha1.Cell, pods []string) []string {
-	switch {
-	case len(c.Spec.Edge.Endpoints) > 0:
-		return slices.Sorted(slices.Values(c.Spec.Edge.Endpoints))
-	case len(pods) > 0:
-		return pods
+// endpoints are where the cascade reads the edge, and which server is where.
+// What was known of a server before is kept while it has no pod, so that a dead
+// edge stays a target that is down.
+func endpoints(c *v1alpha1.Cell, servers []workload.EdgeServer, pods map[string][]string) ([]string, []v1alpha1.EdgeServer) {
+	if len(c.Spec.Edge.Endpoints) > 0 {
+		return slices.Sorted(slices.Values(c.Spec.Edge.Endpoints)), nil
 	}
-	return c.Status.EdgeEndpoints
+	var all []string
+	var known []v1alpha1.EdgeServer
+	for _, s := range servers {
+		is := v1alpha1.EdgeServer{Shard: int32(s.Shard), Replica: s.Replica}
+		at := pods[s.Name()]
+		if len(at) == 0 {
+			at = before(c, is)
+		}
+		if len(at) > 0 {
+			is.Endpoint = at[0]
+		}
+		all, known = append(all, at...), append(known, is)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), known
+}
+
+// before is where a server was when it was last seen.
+func before(c *v1alpha1.Cell, is v1alpha1.EdgeServer) []string {
+	for _, s := range c.Status.EdgeServers {
+		if s.Shard == is.Shard && s.Replica == is.Replica && s.Endpoint != "" {
+			return []string{s.Endpoint}
+		}
+	}
+	return nil
 }
 
 // readable finds out whether the cascade can read the edge where it is now. The
 // Federation leaves out the same ones, by the same rule.
 func readable(c *v1alpha1.Cell, f *v1alpha1.Federation, all []v1alpha1.Cell, seen *workload.Observation) error {
 	now := c.DeepCopy()
-	now.Status.EdgeEndpoints = endpoints(c, seen.Pods[edgeName])
+	now.Status.EdgeEndpoints, _ = endpoints(c, workload.EdgeServers(f, c), seen.Pods)
 	others := slices.DeleteFunc(slices.Clone(all), func(other v1alpha1.Cell) bool { return other.Name == c.Name })
 	if _, wrong := workload.Settle(workload.Feeding(f, append(others, *now))); wrong[c.Name] != nil {
 		return workload.Invalid(wrong[c.Name])

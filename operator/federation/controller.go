@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -30,12 +32,15 @@ const (
 	callTimeout = time.Minute
 	// behind is how long to wait for a cache that lacks what was read live.
 	behind = time.Second
+	// maxParts is how many parts the API keeps.
+	maxParts = 1024
 )
 
 // Reconciler keeps the hub as its Federation says.
 type Reconciler struct {
 	workload.Options
 	reporter *workload.Reporter
+	ears     *ears
 }
 
 // New validates the options.
@@ -43,7 +48,7 @@ func New(o workload.Options) (*Reconciler, error) {
 	if err := o.Validate("federation"); err != nil {
 		return nil, err
 	}
-	return &Reconciler{o, workload.NewReporter(o, "Federation")}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log)}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
@@ -94,57 +99,100 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// One cell that is wrong must not keep the others from being read.
 	expected := workload.Feeding(f, cells.Items)
 	feeding, wrong := workload.Settle(expected)
-	followed := check(f, workload.InCharge(all.Items))
-	if followed == nil {
-		followed = r.follow(ctx, f, feeding)
+	found := found{cells: len(expected) - len(wrong), wrong: wrong}
+	if found.followed = check(f, workload.InCharge(all.Items)); found.followed == nil {
+		found.warnings, found.followed = r.follow(ctx, f, feeding)
 	}
-	seen, err := place(f, r.Namespace).Observe(ctx, r.Client)
-	if err != nil {
+	var err error
+	if found.seen, err = place(f, r.Namespace).Observe(ctx, r.Client); err != nil {
 		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
 	}
-	if err := r.report(ctx, f, found{len(expected) - len(wrong), wrong, seen, followed}); err != nil {
+	if err := r.report(ctx, f, found); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
-	if problem := (*workload.Problem)(nil); errors.As(followed, &problem) {
+	if problem := (*workload.Problem)(nil); errors.As(found.followed, &problem) {
 		return ctrl.Result{}, nil // trying again would not help; a change will
 	}
-	return ctrl.Result{}, followed
+	return ctrl.Result{RequeueAfter: lookAgain(f)}, found.followed
+}
+
+// lookAgain is when the plan may go on without anything in the hub having
+// changed: soon while cells move, else when they are measured again.
+func lookAgain(f *v1alpha1.Federation) time.Duration {
+	if moving(f) {
+		return 2 * workload.Interval(f)
+	}
+	return measureEvery
 }
 
 // follow makes the hub as the Federation says. What cannot be rendered changes
 // nothing that runs.
-func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) error {
-	p, parts := place(f, r.Namespace), parts{workload.Images(f.Spec.Images)}
-	robots := len(f.Spec.Alerting.DingTalk) > 0
-	wanted := services(p, parts, robots)
+func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (warnings []string, err error) {
+	layouts, err := r.plan(ctx, f, cells)
+	if err != nil {
+		return nil, err
+	}
+	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace}
+	wanted := h.services()
 	if err := workload.Apply(ctx, r.Client, wanted); err != nil {
-		return err
+		return nil, err
 	}
-	at, err := r.addresses(ctx, p, parts, f.Spec.Network.ServiceAddressing, robots)
+	if h.at, err = r.addresses(ctx, p, f); err != nil {
+		return nil, err
+	}
+	configs, err := h.render()
 	if err != nil {
-		return err
+		return nil, workload.Invalid(err)
 	}
-	configs, err := render(f, cells, r.Namespace, at)
-	if err != nil {
-		return workload.Invalid(err)
-	}
-	objects := workloads(p, parts, f, configs, at)
+	objects := h.workloads(configs)
 	if err := workload.Apply(ctx, r.Client, objects); err != nil {
-		return err
+		return nil, err
 	}
-	return p.Prune(ctx, r.Client, append(wanted, objects...), kinds())
+	// A shard without cells goes last: those that it read are read elsewhere by now.
+	return layouts.warnings(f), p.Prune(ctx, r.Client, append(wanted, objects...), kinds())
 }
 
-func (r *Reconciler) addresses(ctx context.Context, p workload.Place, parts parts, how v1alpha1.ServiceAddressing, robots bool) (addresses, error) {
-	at := addresses{centrals: map[string]string{}}
+// plan decides which shard reads which cell, and writes that down before it is
+// done: a cell must not leave a shard in a configuration that no status knows.
+func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (Layouts, error) {
+	heard := r.ears.listen(ctx, f, cells)
+	layouts, err := Plan(f, cells, heard)
+	if err != nil {
+		return nil, workload.Invalid(err)
+	}
+	before := f.DeepCopy()
+	f.Status.Geographies = status(f, layouts, heard)
+	if equality.Semantic.DeepEqual(before.Status.Geographies, f.Status.Geographies) {
+		return layouts, nil
+	}
+	if err := r.Client.Status().Patch(ctx, f, client.MergeFrom(before)); err != nil {
+		return nil, fmt.Errorf("writing down the shard plan: %w", err)
+	}
+	r.tell(ctx, f, layouts)
+	return layouts, nil
+}
+
+// tell says what a plan changed, new cells apart.
+func (r *Reconciler) tell(ctx context.Context, f *v1alpha1.Federation, layouts Layouts) {
+	for _, g := range f.Spec.Geographies {
+		if geography(f, g.Name).Moving == 0 && len(layouts[g.Name].Changes) == 0 {
+			continue
+		}
+		r.Log.InfoContext(ctx, "shard plan changed", slog.String("geography", g.Name), slog.Any("shards", layouts[g.Name].Shards),
+			slog.String("changes", message(layouts[g.Name].Changes)))
+	}
+}
+
+func (r *Reconciler) addresses(ctx context.Context, p workload.Place, f *v1alpha1.Federation) (Addresses, error) {
+	at, parts, how := Addresses{Centrals: map[string]string{}}, partsOf(f), f.Spec.Network.ServiceAddressing
 	var err error
 	for _, replica := range replicas() {
-		if at.centrals[replica], err = p.Address(ctx, r.Live, parts.central(replica), how); err != nil {
+		if at.Centrals[replica], err = p.Address(ctx, r.Live, parts.central(replica), how); err != nil {
 			return at, err
 		}
 	}
-	if robots {
-		at.notify, err = p.Address(ctx, r.Live, parts.notify(), how)
+	if relays(f) {
+		at.Notify, err = p.Address(ctx, r.Live, parts.notify(), how)
 	}
 	return at, err
 }
@@ -162,7 +210,9 @@ type found struct {
 	// cells counts those that feed the Federation.
 	cells int
 	// wrong says of the others what is wrong with them.
-	wrong    map[string]error
+	wrong map[string]error
+	// warnings are those of the shard plan.
+	warnings []string
 	seen     workload.Observation
 	followed error
 }
@@ -172,9 +222,9 @@ func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found f
 	before := f.DeepCopy()
 	f.Status.ObservedGeneration = f.Generation
 	f.Status.Cells = int32(found.cells)
-	f.Status.Parts = found.seen.Parts
+	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: found.followed, Waiting: found.seen.Waiting(), Note: note(found.wrong),
+		Problem: found.followed, Waiting: found.seen.Waiting(), Note: note(found.wrong, found.warnings),
 	})
 }

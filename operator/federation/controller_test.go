@@ -59,16 +59,16 @@ func TestReconciler(t *testing.T) {
 
 func appliesEveryPart(t *testing.T, w *world) {
 	w.reconcile(t, "fleet")
-	for _, name := range []string{"central-a", "central-b", "cascade-asia", "cascade-europe"} {
+	for _, name := range []string{"central-a", "central-b", "cascade-asia-0", "cascade-europe-0"} {
 		s := w.StatefulSet(t, name)
 		c := s.Spec.Template.Spec.Containers[0]
 		require.Equal(t, workload.DefaultPrometheusImage, c.Image)
 		require.Contains(t, c.Args, "--web.listen-address=$(POD_IP):9090")
-		require.Contains(t, c.Args, "--storage.tsdb.retention.time=24h")
+		require.Contains(t, c.Args, "--storage.tsdb.retention.time=48h")
 		require.Equal(t, strings.SplitN(name, "-", 2)[0], s.Spec.Template.Labels[v1alpha1.LabelComponent])
 		require.Contains(t, w.ConfigMap(t, name).Data["prometheus.yml"], "scrape_interval: 5s")
 	}
-	require.Equal(t, "asia", w.StatefulSet(t, "cascade-asia").Spec.Template.Labels[v1alpha1.LabelGeography])
+	require.Equal(t, "asia", w.StatefulSet(t, "cascade-asia-0").Spec.Template.Labels[v1alpha1.LabelGeography])
 
 	relay := w.Service(t, "notify")
 	require.Contains(t, w.ConfigMap(t, "alertmanager").Data["alertmanager.yml"], "http://"+relay.Spec.ClusterIP+":9095/alertmanager/oncall")
@@ -121,22 +121,22 @@ func cellsFeedTheCascade(t *testing.T, w *world) {
 	w.cell(t, "asia-2", "asia")
 	w.cell(t, "lost", "atlantis", "127.93.0.9:9090")
 	w.reconcile(t, "fleet")
-	asia := w.ConfigMap(t, "cascade-asia").Data
+	asia := w.ConfigMap(t, "cascade-asia-0").Data
 	require.Contains(t, asia["prometheus.yml"], "127.93.0.1:9090")
-	require.Contains(t, w.Text(t, "cascade-asia"), "asia-2", "an unreachable cell must stay expected")
-	require.NotContains(t, w.Text(t, "cascade-europe"), "asia-1")
-	require.NotContains(t, w.Text(t, "central-a"), "lost", "a cell of no geography would be expected for ever")
+	require.Contains(t, w.Text(t, "cascade-asia-0"), "asia-2", "an unreachable cell must stay expected")
+	require.NotContains(t, w.Text(t, "cascade-europe-0"), "asia-1")
+	require.NotContains(t, w.Text(t, "central-a"), "cell: lost", "a cell of no geography would be expected for ever")
 	require.Equal(t, int32(2), w.federation(t, "fleet").Status.Cells)
 
 	c := &v1alpha1.Cell{}
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, c))
 	c.Status.EdgeEndpoints = []string{"127.93.0.2:9090"}
 	require.NoError(t, w.Admin.Status().Update(t.Context(), c))
-	template := w.StatefulSet(t, "cascade-asia").Generation
+	template := w.StatefulSet(t, "cascade-asia-0").Generation
 	w.reconcile(t, "fleet")
-	require.Contains(t, w.Text(t, "cascade-asia"), "127.93.0.2:9090")
-	require.NotContains(t, w.Text(t, "cascade-asia"), "127.93.0.1:9090")
-	require.Equal(t, template, w.StatefulSet(t, "cascade-asia").Generation, "a change of cells must not restart the cascade")
+	require.Contains(t, w.Text(t, "cascade-asia-0"), "127.93.0.2:9090")
+	require.NotContains(t, w.Text(t, "cascade-asia-0"), "127.93.0.1:9090")
+	require.Equal(t, template, w.StatefulSet(t, "cascade-asia-0").Generation, "a change of cells must not restart the cascade")
 }
 
 // A newcomer says that it is where an older cell is already.
@@ -150,9 +150,9 @@ func leavesOutTheWrongCell(t *testing.T, w *world) {
 	require.Equal(t, v1alpha1.ReasonAvailable, ready.Reason, ready.Message)
 	require.Contains(t, ready.Message, `Cell "asia-0" is not read: endpoint 127.93.0.2:9090 of the edge belongs to Cell "asia-1"`)
 	require.Equal(t, int32(3), f.Status.Cells)
-	require.Contains(t, w.Text(t, "cascade-asia"), "127.93.0.3:9090", "what came with it is read")
-	require.Equal(t, 1, strings.Count(w.Text(t, "cascade-asia"), "127.93.0.2:9090"), "the older one is read, once")
-	require.Contains(t, w.Text(t, "cascade-asia"), "asia-0", "a cell that is not read is missing, and must be seen to be")
+	require.Contains(t, w.Text(t, "cascade-asia-0"), "127.93.0.3:9090", "what came with it is read")
+	require.Equal(t, 1, strings.Count(w.Text(t, "cascade-asia-0"), "127.93.0.2:9090"), "the older one is read, once")
+	require.Contains(t, w.Text(t, "cascade-asia-0"), "asia-0", "a cell that is not read is missing, and must be seen to be")
 
 	for _, name := range []string{"asia-0", "asia-3"} {
 		require.NoError(t, w.Admin.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}))
@@ -217,10 +217,10 @@ func geographyRemoved(t *testing.T, w *world) {
 	f.Spec.Geographies = f.Spec.Geographies[1:]
 	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
-	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia"), &appsv1.StatefulSet{})))
-	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia"), &corev1.ConfigMap{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia-0"), &appsv1.StatefulSet{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia-0"), &corev1.ConfigMap{})))
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
-	w.StatefulSet(t, "cascade-europe")
+	w.StatefulSet(t, "cascade-europe-0")
 	require.Zero(t, w.federation(t, "fleet").Status.Cells)
 }
 

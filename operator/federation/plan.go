@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -23,19 +24,26 @@ type parts struct{ images v1alpha1.Images }
 
 func (p parts) central(replica string) workload.Part {
 	return workload.Part{
-		Name: "central-" + replica, Component: v1alpha1.ComponentCentral, ServiceAccount: "central",
+		Name: centralPrefix + replica, Component: v1alpha1.ComponentCentral, ServiceAccount: "central",
 		Labels: map[string]string{v1alpha1.LabelReplica: replica},
 		Image:  p.images.Prometheus, Port: workload.PrometheusPort,
 	}
 }
 
-func (p parts) cascade(geography string) workload.Part {
+func (p parts) cascade(s shard) workload.Part {
 	return workload.Part{
-		Name: "cascade-" + geography, Component: v1alpha1.ComponentCascade, ServiceAccount: "cascade",
-		Labels: map[string]string{v1alpha1.LabelGeography: geography, v1alpha1.LabelReplica: "a"},
-		Image:  p.images.Prometheus, Port: workload.PrometheusPort,
+		Name: cascadeName(s), Component: v1alpha1.ComponentCascade, ServiceAccount: "cascade",
+		Labels: map[string]string{
+			v1alpha1.LabelGeography: s.geography, v1alpha1.LabelShard: strconv.Itoa(s.number), v1alpha1.LabelReplica: "a",
+		},
+		Image: p.images.Prometheus, Port: workload.PrometheusPort,
 	}
 }
+
+// centralPrefix and the replica make the name of a central.
+const centralPrefix = "central-"
+
+func cascadeName(s shard) string { return fmt.Sprintf("cascade-%s-%d", s.geography, s.number) }
 
 func (p parts) alertmanager() workload.Part {
 	return workload.Part{
@@ -58,44 +66,74 @@ func (p parts) remediator() workload.Part {
 	}
 }
 
-// place is where the parts of the Federation are.
+// place is where the parts of the Federation are. A Federation that is in no
+// cluster owns nothing.
 func place(f *v1alpha1.Federation, namespace string) workload.Place {
-	return workload.Place{
-		Namespace: namespace,
-		Labels:    map[string]string{LabelFederation: f.Name},
-		Owner: metav1ac.OwnerReference().
+	p := workload.Place{Namespace: namespace, Labels: map[string]string{LabelFederation: f.Name}}
+	if f.UID != "" {
+		p.Owner = metav1ac.OwnerReference().
 			WithAPIVersion(v1alpha1.GroupVersion.String()).WithKind("Federation").
-			WithName(f.Name).WithUID(f.UID).WithController(true),
+			WithName(f.Name).WithUID(f.UID).WithController(true)
 	}
+	return p
 }
 
 // services come first: a rendered configuration may need their addresses.
-func services(p workload.Place, parts parts, robots bool) workload.Objects {
+func (h hub) services() workload.Objects {
+	p, parts := place(h.f, h.namespace), partsOf(h.f)
 	objects := workload.Objects{p.Service(parts.alertmanager(), workload.Alertmanager)}
 	for _, replica := range replicas() {
 		objects = append(objects, p.Service(parts.central(replica), workload.Prometheus))
 	}
-	if robots {
+	if pushes(h.f) { // pulled, a cascade is found by its pods
+		for _, s := range h.shards() {
+			objects = append(objects, p.Service(parts.cascade(s), workload.Prometheus))
+		}
+	}
+	if relays(h.f) {
 		objects = append(objects, p.Service(parts.notify(), workload.Pharos))
 	}
 	return objects
 }
 
+func partsOf(f *v1alpha1.Federation) parts { return parts{workload.Images(f.Spec.Images)} }
+
+// pushes tells whether each tier writes to the next.
+func pushes(f *v1alpha1.Federation) bool { return f.Spec.Link.Type == v1alpha1.LinkRemoteWrite }
+
+// relays tells whether there is a robot to relay to.
+func relays(f *v1alpha1.Federation) bool { return len(f.Spec.Alerting.DingTalk) > 0 }
+
 // workloads are the objects of everything that runs, with its configuration.
-func workloads(p workload.Place, parts parts, f *v1alpha1.Federation, r rendered, at addresses) workload.Objects {
+func (h hub) workloads(r rendered) workload.Objects {
+	p, parts := place(h.f, h.namespace), partsOf(h.f)
 	var objects workload.Objects
-	retention := workload.Retention(f)
-	for _, g := range f.Spec.Geographies {
-		objects = append(objects, p.PrometheusServer(parts.cascade(g.Name), r.cascades[g.Name], retention)...)
+	server := workload.Server{Retention: workload.Retention(h.f), Receives: pushes(h.f)}
+	for _, s := range h.shards() {
+		server.Part, server.Files = parts.cascade(s), r.cascades[s]
+		objects = append(objects, p.PrometheusServer(server)...)
 	}
+	server.Secrets = storeSecrets(h.f)
 	for _, replica := range replicas() {
-		objects = append(objects, p.PrometheusServer(parts.central(replica), r.centrals[replica], retention)...)
+		server.Part, server.Files = parts.central(replica), r.centrals[replica]
+		objects = append(objects, p.PrometheusServer(server)...)
 	}
 	objects = append(objects, p.AlertmanagerServer(parts.alertmanager(), r.alertmanager)...)
 	if r.notify != nil {
-		objects = append(objects, p.Program(relay(parts, f, r))...)
+		objects = append(objects, p.Program(relay(parts, h.f, r))...)
 	}
-	return append(objects, p.Program(remediator(parts, at))...)
+	return append(objects, p.Program(remediator(parts, h.at))...)
+}
+
+// storeSecrets are the Secrets with the tokens of the long-term stores.
+func storeSecrets(f *v1alpha1.Federation) map[string]string {
+	secrets := map[string]string{}
+	for _, s := range f.Spec.LongTerm {
+		if s.BearerTokenSecret != "" {
+			secrets[s.Name] = s.BearerTokenSecret
+		}
+	}
+	return secrets
 }
 
 func relay(parts parts, f *v1alpha1.Federation, r rendered) workload.Program {
@@ -115,10 +153,10 @@ func relay(parts parts, f *v1alpha1.Federation, r rendered) workload.Program {
 	}
 }
 
-func remediator(parts parts, at addresses) workload.Program {
+func remediator(parts parts, at Addresses) workload.Program {
 	args := []string{"--namespace=$(POD_NAMESPACE)"}
 	for _, replica := range replicas() {
-		args = append(args, "--central=central-"+replica+"=http://"+at.centrals[replica])
+		args = append(args, "--central=central-"+replica+"=http://"+at.Centrals[replica])
 	}
 	return workload.Program{Part: parts.remediator(), Args: args}
 }
@@ -130,14 +168,18 @@ func check(f, chief *v1alpha1.Federation) error {
 	if err := workload.CheckName(f); err != nil {
 		return err
 	}
+	if err := workload.CheckRetention(f); err != nil {
+		return err
+	}
 	return workload.CheckInterval(f)
 }
 
-// note tells of the cells that are left out, for the condition.
-func note(wrong map[string]error) string {
+// note tells of the cells that are left out, and of what a plan warns of, for the
+// condition.
+func note(wrong map[string]error, warnings []string) string {
 	var notes []string
 	for _, cell := range slices.Sorted(maps.Keys(wrong)) {
 		notes = append(notes, fmt.Sprintf("Cell %q is not read: %s", cell, wrong[cell]))
 	}
-	return strings.Join(notes, "; ")
+	return strings.Join(append(notes, warnings...), "; ")
 }

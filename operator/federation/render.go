@@ -3,6 +3,7 @@ package federation
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,65 +28,103 @@ const (
 	robotPath = "/robot/send"
 )
 
-// addresses are where the Services of the hub are reached, host:port.
-type addresses struct {
-	centrals map[string]string
-	notify   string
+// Addresses are where the Services of the hub are reached, host:port.
+type Addresses struct {
+	Centrals map[string]string
+	// Notify is empty when there is no robot to relay to.
+	Notify string
 }
 
 // rendered is the configuration of every part of the hub, each of it valid.
 type rendered struct {
-	cascades     map[string]promcfg.Files
+	cascades     map[shard]promcfg.Files
 	centrals     map[string]promcfg.Files
 	alertmanager promcfg.Files
 	// notify is nil when there is no robot to relay to.
 	notify promcfg.Files
 }
 
-// render is pure: the same Federation, cells and addresses give the same bytes.
-// Either everything is valid or nothing is rendered.
-func render(f *v1alpha1.Federation, cells []v1alpha1.Cell, namespace string, at addresses) (rendered, error) {
-	r := rendered{cascades: map[string]promcfg.Files{}, centrals: map[string]promcfg.Files{}}
-	api := promcfg.APIServer{URL: f.Spec.Network.APIServerURL, Namespace: namespace}
+// shard is one cascade server.
+type shard struct {
+	geography string
+	number    int
+}
+
+// hub is everything that the hub's configuration follows from.
+type hub struct {
+	f         *v1alpha1.Federation
+	cells     []v1alpha1.Cell
+	layouts   Layouts
+	namespace string
+	at        Addresses
+}
+
+// shards are the cascade servers, in the order of the geographies.
+func (h hub) shards() []shard {
+	var all []shard
+	for _, g := range h.f.Spec.Geographies {
+		for _, n := range h.layouts[g.Name].Shards {
+			all = append(all, shard{g.Name, n})
+		}
+	}
+	return all
+}
+
+// render is pure: the same Federation, cells, plans and addresses give the same
+// bytes. Either everything is valid or nothing is rendered.
+func (h hub) render() (rendered, error) {
+	r := rendered{cascades: map[shard]promcfg.Files{}, centrals: map[string]promcfg.Files{}}
 	var err error
-	for _, g := range f.Spec.Geographies {
-		if r.cascades[g.Name], err = renderCascade(f, g.Name, cells, api); err != nil {
+	for _, s := range h.shards() {
+		if r.cascades[s], err = h.renderCascade(s); err != nil {
 			return rendered{}, err
 		}
 	}
 	for _, replica := range replicas() {
-		if r.centrals[replica], err = renderCentral(f, replica, cells, api); err != nil {
+		if r.centrals[replica], err = h.renderCentral(replica); err != nil {
 			return rendered{}, err
 		}
 	}
-	if r.alertmanager, err = renderAlertmanager(f, at); err != nil {
+	if r.alertmanager, err = renderAlertmanager(h.f, h.at); err != nil {
 		return rendered{}, err
 	}
-	r.notify, err = renderNotify(f.Spec.Alerting.DingTalk)
+	r.notify, err = renderNotify(h.f.Spec.Alerting.DingTalk)
 	return r, err
 }
 
-func renderCascade(f *v1alpha1.Federation, geography string, cells []v1alpha1.Cell, api promcfg.APIServer) (promcfg.Files, error) {
-	o := cascade.Options{Geography: geography, Replica: "a", Interval: workload.Interval(f), APIServer: api}
-	for _, c := range cells {
-		if c.Spec.Geography == geography {
-			o.Cells = append(o.Cells, cascade.Cell{Name: c.Name, Region: c.Spec.Region, Endpoints: c.Status.EdgeEndpoints})
+func (h hub) api() promcfg.APIServer {
+	return promcfg.APIServer{URL: h.f.Spec.Network.APIServerURL, Namespace: h.namespace}
+}
+
+func (h hub) renderCascade(s shard) (promcfg.Files, error) {
+	o := cascade.Options{Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api()}
+	read := h.layouts[s.geography].ReadBy(s.number)
+	for _, c := range h.cells {
+		if _, found := slices.BinarySearch(read, c.Name); found && c.Spec.Geography == s.geography {
+			o.Cells = append(o.Cells, cascade.Cell{
+				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeShards(&c), Endpoints: c.Status.EdgeEndpoints,
+			})
+			o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), cascade.DefaultClustersPerCell)
 		}
 	}
 	files, err := cascade.Render(o)
-	return valid(files, err, "cascade-"+geography)
+	return valid(files, err, cascadeName(s))
 }
 
-func renderCentral(f *v1alpha1.Federation, replica string, cells []v1alpha1.Cell, api promcfg.APIServer) (promcfg.Files, error) {
-	o := central.Options{Replica: replica, Replicas: replicas(), Interval: workload.Interval(f), APIServer: api}
-	for _, g := range f.Spec.Geographies {
-		o.Geographies = append(o.Geographies, g.Name)
+func (h hub) renderCentral(replica string) (promcfg.Files, error) {
+	o := central.Options{
+		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), CascadeShards: map[string][]int{},
 	}
-	for _, c := range cells {
-		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography})
+	for _, g := range h.f.Spec.Geographies {
+		o.Geographies = append(o.Geographies, g.Name)
+		o.CascadeShards[g.Name] = h.layouts[g.Name].Shards
+	}
+	for _, c := range h.cells {
+		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography, Shards: workload.EdgeShards(&c)})
+		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), central.DefaultClustersPerCell)
 	}
 	files, err := central.Render(o)
-	return valid(files, err, "central-"+replica)
+	return valid(files, err, centralPrefix+replica)
 }
 
 func valid(files promcfg.Files, err error, name string) (promcfg.Files, error) {
@@ -98,13 +137,13 @@ func valid(files promcfg.Files, err error, name string) (promcfg.Files, error) {
 	return files, nil
 }
 
-func renderAlertmanager(f *v1alpha1.Federation, at addresses) (promcfg.Files, error) {
+func renderAlertmanager(f *v1alpha1.Federation, at Addresses) (promcfg.Files, error) {
 	o := alerting.Options{
 		GroupWait:     seconds(f.Spec.Alerting.GroupWaitSeconds, 30),
 		GroupInterval: seconds(f.Spec.Alerting.GroupIntervalSeconds, 300),
 	}
-	if at.notify != "" {
-		o.NotifyURL = "http://" + at.notify
+	if at.Notify != "" {
+		o.NotifyURL = "http://" + at.Notify
 	}
 	for _, robot := range f.Spec.Alerting.DingTalk {
 		o.Robots = append(o.Robots, robot.Name)

@@ -7,10 +7,13 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
@@ -29,11 +32,47 @@ type identified interface {
 func Apply(ctx context.Context, c client.Client, objects Objects) error {
 	var failed []error
 	for _, o := range objects {
-		if err := c.Apply(ctx, o, client.FieldOwner(FieldOwner), client.ForceOwnership); err != nil {
-			failed = append(failed, fmt.Errorf("applying %s: %w", identity(o), err))
+		if err := apply(ctx, c, o); err != nil {
+			failed = append(failed, fmt.Errorf("applying %s: %w", Identity(o), err))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// apply leaves the volumes of a StatefulSet as large as they were made: no
+// StatefulSet's can be changed, and the rest of the change must not wait for that.
+func apply(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) error {
+	write := func() error { return c.Apply(ctx, o, client.FieldOwner(FieldOwner), client.ForceOwnership) }
+	err := write()
+	set, isSet := o.(*appsv1ac.StatefulSetApplyConfiguration)
+	if !isSet || !apierrors.IsInvalid(err) {
+		return err
+	}
+	var live appsv1.StatefulSet
+	if readErr := c.Get(ctx, client.ObjectKey{Namespace: *set.Namespace, Name: *set.Name}, &live); readErr != nil {
+		return errors.Join(err, fmt.Errorf("reading it: %w", readErr))
+	}
+	if !keepClaims(set, live.Spec.VolumeClaimTemplates) {
+		return err
+	}
+	return write()
+}
+
+// keepClaims gives the claims of a StatefulSet the sizes that they have, and
+// tells whether that is a change.
+func keepClaims(set *appsv1ac.StatefulSetApplyConfiguration, live []corev1.PersistentVolumeClaim) bool {
+	changed := false
+	for i, claim := range set.Spec.VolumeClaimTemplates {
+		for _, l := range live {
+			size, has := l.Spec.Resources.Requests[corev1.ResourceStorage]
+			if l.Name != *claim.Name || !has || size.Equal((*claim.Spec.Resources.Requests)[corev1.ResourceStorage]) {
+				continue
+			}
+			set.Spec.VolumeClaimTemplates[i].Spec.Resources.WithRequests(corev1.ResourceList{corev1.ResourceStorage: size})
+			changed = true
+		}
+	}
+	return changed
 }
 
 // Prune deletes the objects of the place that are not among those wanted. It
@@ -42,7 +81,7 @@ func Apply(ctx context.Context, c client.Client, objects Objects) error {
 func (p Place) Prune(ctx context.Context, c client.Client, wanted Objects, kinds []client.ObjectList) error {
 	keep := map[string]bool{}
 	for _, o := range wanted {
-		keep[identity(o)] = true
+		keep[Identity(o)] = true
 	}
 	var failed []error
 	for _, list := range kinds {
@@ -99,9 +138,12 @@ func (p Place) owns(o client.Object) bool {
 	return owner != nil && owner.UID == ptr.Deref(p.Owner.UID, "")
 }
 
-func identity(o runtime.ApplyConfiguration) string {
-	i := o.(identified)
-	return ptr.Deref(i.GetKind(), "") + " " + ptr.Deref(i.GetName(), "")
+// Identity is the kind and the name of an object, for a person.
+func Identity(o runtime.ApplyConfiguration) string {
+	return ptr.Deref(o.(identified).GetKind(), "") + " " + Name(o)
 }
+
+// Name is the name of an object.
+func Name(o runtime.ApplyConfiguration) string { return ptr.Deref(o.(identified).GetName(), "") }
 
 func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -53,9 +53,6 @@ func CheckInterval(f *v1alpha1.Federation) error {
 	return nil
 }
 
-// Retention is how long each tier keeps samples, in Prometheus' notation.
-func Retention(f *v1alpha1.Federation) string { return cmp.Or(f.Spec.Retention, "24h") }
-
 // InCharge is the one Federation that is followed: the oldest, because the
 // names of the parts leave room for one.
 func InCharge(all []v1alpha1.Federation) *v1alpha1.Federation {

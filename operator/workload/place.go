@@ -112,17 +112,21 @@ func (p Place) Service(part Part, program string) runtime.ApplyConfiguration {
 	return s
 }
 
+// DNSAddress is where the Service of a part is reached by its DNS name, host:port.
+func (p Place) DNSAddress(part Part) string {
+	return net.JoinHostPort(part.Name+"."+p.Namespace+".svc", strconv.Itoa(int(part.Port)))
+}
+
 // Address is where the Service of a part is reached, host:port: by its DNS
 // name, or by its cluster IP when addressing says so. The Service must have
 // been applied.
 func (p Place) Address(ctx context.Context, live client.Reader, part Part, addressing v1alpha1.ServiceAddressing) (string, error) {
-	host := part.Name + "." + p.Namespace + ".svc"
-	if addressing == v1alpha1.ServiceClusterIP {
-		var s corev1.Service
-		if err := live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: part.Name}, &s); err != nil {
-			return "", fmt.Errorf("reading Service %s: %w", part.Name, err)
-		}
-		host = s.Spec.ClusterIP
+	if addressing != v1alpha1.ServiceClusterIP {
+		return p.DNSAddress(part), nil
 	}
-	return net.JoinHostPort(host, strconv.Itoa(int(part.Port))), nil
+	var s corev1.Service
+	if err := live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: part.Name}, &s); err != nil {
+		return "", fmt.Errorf("reading Service %s: %w", part.Name, err)
+	}
+	return net.JoinHostPort(s.Spec.ClusterIP, strconv.Itoa(int(part.Port))), nil
 }

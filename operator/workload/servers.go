@@ -1,6 +1,9 @@
 package workload
 
 import (
+	"cmp"
+	"path"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -9,8 +12,8 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// Sizes of the volumes that are claimed. They hold a day of recorded series of
-// a large geography, and can be grown by hand: the operator never shrinks one.
+// Sizes of the volumes that are claimed. They hold two days of recorded series
+// of a cascade's shard, and can be grown by hand: the operator never changes one.
 const (
 	PrometheusVolume   = "20Gi"
 	AlertmanagerVolume = "1Gi"
@@ -19,24 +22,46 @@ const (
 
 const dataVolume = "data"
 
-// PrometheusServer returns the objects of a stock Prometheus with the given
-// files. It follows changes of the files by itself; retention, in Prometheus'
-// notation, is a flag.
-func (p Place) PrometheusServer(part Part, files map[string][]byte, retention string) Objects {
-	volumes := []volume{configVolume("config", "/etc/prometheus", part.Name), templateVolume(dataVolume, "/prometheus")}
-	c := container(Prometheus, part, []string{
+// Server is one stock Prometheus.
+type Server struct {
+	Part
+	Files map[string][]byte
+	// Retention is how long it keeps samples, in Prometheus' notation.
+	Retention string
+	// Receives lets others write to it.
+	Receives bool
+	// Size is what it is given.
+	Size Size
+	// Secrets are mounted each in the folder of SecretsPath named for its key.
+	Secrets map[string]string
+}
+
+// PrometheusServer returns the objects of a stock Prometheus. It follows changes
+// of its files by itself; what it keeps and whether it receives are flags.
+func (p Place) PrometheusServer(s Server) Objects {
+	volumes := []volume{configVolume("config", "/etc/prometheus", s.Name), templateVolume(dataVolume, "/prometheus")}
+	for _, name := range sorted(s.Secrets) {
+		volumes = append(volumes, secretVolume("secret-"+name, path.Join(SecretsPath, name), s.Secrets[name]))
+	}
+	args := []string{
 		"--config.file=/etc/prometheus/prometheus.yml",
 		"--config.auto-reload",
 		"--config.auto-reload-interval=5s",
 		"--storage.tsdb.path=/prometheus",
-		"--storage.tsdb.retention.time=" + retention,
-		listen("web.listen-address", part.Port),
-	}, health{"/-/healthy", "/-/ready"}, volumes)
-	labels := p.labels(part, Prometheus)
-	template := pod(part, labels, "", true, c, volumes)
+		"--storage.tsdb.retention.time=" + s.Retention,
+		listen("web.listen-address", s.Port),
+	}
+	if s.Receives {
+		args = append(args, "--web.enable-remote-write-receiver")
+	}
+	c := container(Prometheus, s.Part, args, health{"/-/healthy", "/-/ready"}, volumes)
+	if len(s.Size.Requests) > 0 {
+		c.WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.Requests))
+	}
+	template := pod(s.Part, p.labels(s.Part, Prometheus), "", true, c, volumes)
 	return Objects{
-		p.ConfigMap(part, Prometheus, files),
-		p.statefulSet(part, Prometheus, template, PrometheusVolume),
+		p.ConfigMap(s.Part, Prometheus, s.Files),
+		p.statefulSet(s.Part, Prometheus, template, cmp.Or(s.Size.Volume, PrometheusVolume)),
 	}
 }
 
@@ -67,7 +92,7 @@ func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemp
 			WithSelector(metav1ac.LabelSelector().WithMatchLabels(Selector(part, program))).
 			WithTemplate(template).
 			WithVolumeClaimTemplates(claimTemplate(size)).
-			// What is kept is a day of recorded series: it goes with its server.
+			// What is kept is two days of recorded series: it goes with its server.
 			WithPersistentVolumeClaimRetentionPolicy(appsv1ac.StatefulSetPersistentVolumeClaimRetentionPolicy().
 				WithWhenDeleted(appsv1.DeletePersistentVolumeClaimRetentionPolicyType).
 				WithWhenScaled(appsv1.RetainPersistentVolumeClaimRetentionPolicyType)))

@@ -149,7 +149,7 @@ func TestObserveCountsOnlyReadyPodsOfTheLatestChange(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	f := &v1alpha1.Federation{}
 	require.Equal(t, 15*time.Second, Interval(f))
-	require.Equal(t, "24h", Retention(f))
+	require.Equal(t, "48h", Retention(f))
 	require.Equal(t, v1alpha1.Images{Prometheus: DefaultPrometheusImage, Alertmanager: DefaultAlertmanagerImage, Pharos: version.Image}, Images(f.Spec.Images))
 	require.Equal(t, "own", Images(v1alpha1.Images{Pharos: "own"}).Pharos)
 }

@@ -69,6 +69,7 @@ func (i *installer) cell(c layout.Cluster) *v1alpha1.Cell {
 		Spec: v1alpha1.CellSpec{
 			Geography:                  c.Geography,
 			Region:                     c.Region,
+			Size:                       v1alpha1.CellSmall,
 			KubeconfigSecret:           operatorSecret(c),
 			RemediatorKubeconfigSecret: remediatorSecret(c),
 			Network:                    i.network(c),

@@ -1,0 +1,237 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promapi"
+	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+const (
+	// warmIntervals is how many heartbeats of a cell its next shard must have
+	// had before it stands alone. One more interval is looked at, because two
+	// hops lie between: each may be late by a part of one.
+	warmIntervals = 6
+	// measureEvery is how often the cells' series are counted, which costs a
+	// central as much as a large panel.
+	measureEvery = 10 * time.Minute
+	// listenTimeout bounds all questions of one reconciliation: the parts must not
+	// wait for a central that hangs.
+	listenTimeout = 20 * time.Second
+)
+
+// asker asks one server an instant question.
+type asker interface {
+	Samples(ctx context.Context, selector string, at time.Time) (promapi.Answer, error)
+}
+
+// ears ask the centrals about the cells. What they do not hear is unknown.
+type ears struct {
+	connect func(address string) (asker, error)
+	now     func() time.Time
+	log     *slog.Logger
+
+	clients  map[string]asker
+	measured time.Time
+	peaks    peaks
+}
+
+func newEars(log *slog.Logger) *ears {
+	return &ears{
+		connect: func(address string) (asker, error) { return promapi.New(promapi.Options{URL: "http://" + address}) },
+		now:     time.Now, log: log, clients: map[string]asker{}, peaks: peaks{},
+	}
+}
+
+// listen asks what the next plan depends on. It fails for nobody: a plan that
+// knows less changes less.
+func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) Heard {
+	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	centrals := e.centrals(f)
+	var heard Heard
+	if moving(f) && len(centrals) == len(replicas()) {
+		beats, err := e.heartbeats(ctx, f, centrals)
+		if err != nil {
+			e.log.WarnContext(ctx, "asking for the heartbeats of moving cells, which stay with both of their shards", slog.Any("error", err))
+		} else {
+			heard.Warm, heard.Silent = judge(f, cells, beats)
+		}
+	}
+	if len(centrals) > 0 && e.now().Sub(e.measured) >= measureEvery {
+		if err := e.measure(ctx, f, centrals[0]); err != nil {
+			e.log.WarnContext(ctx, "counting the series of cells, which are taken as before", slog.Any("error", err))
+		}
+		e.measured = e.now() // an answer that is not to be had is not asked for all the time
+	}
+	heard.Series = e.peaks.series(cells)
+	return heard
+}
+
+// centrals are those that were ready when we last looked.
+func (e *ears) centrals(f *v1alpha1.Federation) []asker {
+	var all []asker
+	used := map[string]asker{}
+	for _, p := range f.Status.Parts {
+		if !strings.HasPrefix(p.Name, centralPrefix) || len(p.Addresses) == 0 {
+			continue
+		}
+		address := p.Addresses[0]
+		c, known := e.clients[address]
+		if !known {
+			var err error
+			if c, err = e.connect(address); err != nil {
+				continue // no address of a pod is wrong
+			}
+		}
+		used[address] = c
+		all = append(all, c)
+	}
+	e.clients = used
+	return all
+}
+
+// beat is one part of a cell as one cascade passes it on.
+type beat struct {
+	cell      string
+	cascade   int
+	edgeShard uint
+}
+
+// heartbeats are how many heartbeats of late each central has at least.
+func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals []asker) ([]map[beat]float64, error) {
+	window := int((warmIntervals + 1) * workload.Interval(f) / time.Second)
+	query := fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))", window)
+	var all []map[beat]float64
+	for _, c := range centrals {
+		answer, err := c.Samples(ctx, query, e.now())
+		if err != nil {
+			return nil, err
+		}
+		if len(answer.Warnings) > 0 {
+			return nil, incomplete(answer)
+		}
+		beats := map[beat]float64{}
+		for _, s := range answer.Samples {
+			cascade, err := strconv.Atoi(s.Labels["cascade_shard"])
+			edge, err2 := strconv.ParseUint(s.Labels["edge_shard"], 10, 16)
+			if errors.Join(err, err2) == nil {
+				beats[beat{s.Labels["cell"], cascade, uint(edge)}] = s.Value
+			}
+		}
+		all = append(all, beats)
+	}
+	return all, nil
+}
+
+// judge says which moving cells are warm and which are silent: both as every
+// central says.
+func judge(f *v1alpha1.Federation, cells []v1alpha1.Cell, beats []map[beat]float64) (warm, silent map[string]bool) {
+	warm, silent = map[string]bool{}, map[string]bool{}
+	shards := map[string]uint{}
+	for _, c := range cells {
+		shards[c.Name] = workload.EdgeShards(&c)
+	}
+	for _, g := range f.Status.Geographies {
+		for _, c := range g.Cells {
+			if c.MovingTo == nil || shards[c.Name] == 0 {
+				continue
+			}
+			isWarm, isSilent := true, true
+			for _, central := range beats {
+				for edge := range shards[c.Name] {
+					next := central[beat{c.Name, int(*c.MovingTo), edge}]
+					isWarm = isWarm && next >= warmIntervals
+					isSilent = isSilent && next == 0 && central[beat{c.Name, int(c.Shard), edge}] == 0
+				}
+			}
+			warm[c.Name], silent[c.Name] = isWarm, isSilent
+		}
+	}
+	return warm, silent
+}
+
+// measure counts what the cascades have of each contributing cell. One that is
+// in part dark would be measured too small.
+func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central asker) error {
+	contract, err := rules.Load()
+	if err != nil {
+		return err
+	}
+	names := strings.Join(contract.Matchers(rules.Central), "|")
+	for _, g := range f.Spec.Geographies {
+		query := fmt.Sprintf(`max by (cell) (count by (cell, cascade_shard) ({__name__=~%q,geography=%q,cell!=""}))`+
+			` and on (cell) (fleet:cell_contributing:bool == 1)`, names, g.Name)
+		answer, err := central.Samples(ctx, query, e.now())
+		if err == nil && len(answer.Warnings) > 0 {
+			err = incomplete(answer)
+		}
+		if err != nil {
+			return err // the next would most likely fail, too
+		}
+		known := series(f, g.Name)
+		for _, s := range answer.Samples {
+			if cell := s.Labels["cell"]; s.Value > 0 && s.Value < math.MaxInt32 {
+				e.peaks.add(cell, uint(s.Value), known[cell], e.now())
+			}
+		}
+	}
+	return nil
+}
+
+func incomplete(a promapi.Answer) error {
+	return fmt.Errorf("the answer is incomplete: %s", strings.Join(a.Warnings, "; "))
+}
+
+// peaks are how many series each cell brought at most: today, and the day
+// before. What a cell grows by counts at once, what it shrinks by after a day,
+// so that an outage makes no shard look empty.
+type peaks map[string]peak
+
+type peak struct {
+	since       time.Time
+	now, before uint
+}
+
+const day = 24 * time.Hour
+
+// add takes up what was measured. What was known before we began counts as that
+// of the day before.
+func (p peaks) add(cell string, series, known uint, at time.Time) {
+	k := p[cell]
+	switch age := at.Sub(k.since); {
+	case k.since.IsZero():
+		k = peak{since: at, before: known}
+	case age >= 2*day:
+		k = peak{since: at}
+	case age >= day:
+		k = peak{since: at, before: k.now}
+	}
+	k.now = max(k.now, series)
+	p[cell] = k
+}
+
+// series are the peaks of the cells that there are. Others are forgotten.
+func (p peaks) series(cells []v1alpha1.Cell) map[string]uint {
+	out := map[string]uint{}
+	for _, c := range cells {
+		if k, known := p[c.Name]; known {
+			out[c.Name] = max(k.now, k.before)
+		}
+	}
+	for name := range p {
+		if _, exists := out[name]; !exists {
+			delete(p, name)
+		}
+	}
+	return out
+}

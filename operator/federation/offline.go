@@ -1,0 +1,52 @@
+package federation
+
+import (
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/operator/workload"
+)
+
+// Rendered is what runs in the hub.
+type Rendered struct {
+	// Objects in the order of applying them.
+	Objects workload.Objects
+	// Files of each part that has a configuration, by the name of its workload.
+	Files map[string]promcfg.Files
+}
+
+// Render gives everything that the operator would run in a hub that has DNS. It
+// is pure, and what it gives is valid. The cells are those that feed the
+// Federation.
+func Render(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, namespace string) (Rendered, error) {
+	if err := check(f, f); err != nil {
+		return Rendered{}, err
+	}
+	h := hub{f: f, cells: cells, layouts: layouts, namespace: namespace, at: dnsAddresses(f, namespace)}
+	r, err := h.render()
+	if err != nil {
+		return Rendered{}, err
+	}
+	files := map[string]promcfg.Files{partsOf(f).alertmanager().Name: r.alertmanager}
+	for s, rendered := range r.cascades {
+		files[cascadeName(s)] = rendered
+	}
+	for replica, rendered := range r.centrals {
+		files[centralPrefix+replica] = rendered
+	}
+	if r.notify != nil {
+		files[partsOf(f).notify().Name] = r.notify
+	}
+	return Rendered{Objects: append(h.services(), h.workloads(r)...), Files: files}, nil
+}
+
+func dnsAddresses(f *v1alpha1.Federation, namespace string) Addresses {
+	p, parts := place(f, namespace), partsOf(f)
+	at := Addresses{Centrals: map[string]string{}}
+	for _, replica := range replicas() {
+		at.Centrals[replica] = p.DNSAddress(parts.central(replica))
+	}
+	if relays(f) {
+		at.Notify = p.DNSAddress(parts.notify())
+	}
+	return at
+}

@@ -1,0 +1,168 @@
+package federation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/cascade"
+	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// Layouts are the shard plans, by geography.
+type Layouts map[string]cascade.Layout
+
+// Heard is what is known of the cells, by their names. What is not in it is not
+// known.
+type Heard struct {
+	// Series that a cell brings to a cascade.
+	Series map[string]uint
+	// Warm are the moving cells that their next shard can take over, Silent those
+	// that neither of their shards hears of.
+	Warm, Silent map[string]bool
+}
+
+// Plan places the cells of every geography. It begins with what the status of
+// the Federation says; without, cells are placed by name. It is pure.
+func Plan(f *v1alpha1.Federation, cells []v1alpha1.Cell, heard Heard) (Layouts, error) {
+	contract, err := rules.Load()
+	if err != nil {
+		return nil, err
+	}
+	layouts := Layouts{}
+	for _, g := range f.Spec.Geographies {
+		o := cascade.PlanOptions{
+			MaxSeriesPerShard: uint(max(0, ptr.Deref(g.MaxSeriesPerShard, 0))),
+			Warm:              heard.Warm, Silent: heard.Silent,
+		}
+		known := series(f, g.Name)
+		if before := geography(f, g.Name); before != nil {
+			o.Previous = previous(before.Cells)
+		}
+		for _, c := range cells {
+			if c.Spec.Geography == g.Name {
+				o.Cells = append(o.Cells, cascade.Load{Cell: c.Name, Series: load(f, &c, contract, heard.Series[c.Name], known[c.Name])})
+			}
+		}
+		if layouts[g.Name], err = cascade.Plan(o); err != nil {
+			return nil, fmt.Errorf("geography %q: %w", g.Name, err)
+		}
+	}
+	return layouts, nil
+}
+
+// load is what a cell brings: what is measured, else what once was, else what is
+// declared.
+func load(f *v1alpha1.Federation, c *v1alpha1.Cell, contract rules.Contract, measured, known uint) uint {
+	switch {
+	case measured > 0:
+		return measured
+	case known > 0:
+		return known
+	}
+	return cascade.Declared(contract, cascade.Declaration{
+		Clusters: workload.Clusters(c), Shards: workload.EdgeShards(c), Replicas: workload.EdgeReplicas(f, c),
+	})
+}
+
+// geography is what the status says of one; nil when it says nothing.
+func geography(f *v1alpha1.Federation, name string) *v1alpha1.GeographyStatus {
+	i := slices.IndexFunc(f.Status.Geographies, func(g v1alpha1.GeographyStatus) bool { return g.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &f.Status.Geographies[i]
+}
+
+// series are how many each cell of a geography brought when that was last told.
+func series(f *v1alpha1.Federation, name string) map[string]uint {
+	known := map[string]uint{}
+	if before := geography(f, name); before != nil {
+		for _, c := range before.Cells {
+			known[c.Name] = uint(max(0, c.Series))
+		}
+	}
+	return known
+}
+
+func previous(cells []v1alpha1.CellPlacement) []cascade.Placement {
+	out := make([]cascade.Placement, 0, len(cells))
+	for _, c := range cells {
+		out = append(out, cascade.Placement{Cell: c.Name, Shard: int(c.Shard), Next: int(ptr.Deref(c.MovingTo, c.Shard))})
+	}
+	return out
+}
+
+// status tells of the plans. Where nothing changed, it stays as it was.
+func status(f *v1alpha1.Federation, layouts Layouts, heard Heard) []v1alpha1.GeographyStatus {
+	var all []v1alpha1.GeographyStatus
+	for _, g := range f.Spec.Geographies {
+		layout := layouts[g.Name]
+		now := v1alpha1.GeographyStatus{Name: g.Name, Message: message(layout.Changes)}
+		if before := geography(f, g.Name); before != nil && now.Message == "" {
+			now.Message = before.Message
+		}
+		known := series(f, g.Name)
+		for _, n := range layout.Shards {
+			now.Shards = append(now.Shards, int32(n))
+		}
+		for _, c := range layout.Cells {
+			placed := v1alpha1.CellPlacement{Name: c.Cell, Shard: int32(c.Shard), Series: rounded(known[c.Cell], heard.Series[c.Cell])}
+			if c.Moving() {
+				placed.MovingTo = ptr.To(int32(c.Next))
+				now.Moving++
+			}
+			now.Cells = append(now.Cells, placed)
+		}
+		all = append(all, now)
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.GeographyStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// rounded keeps a number of series that is known until what is measured is
+// another one by more than a quarter, so that the status does not change all the
+// time.
+func rounded(known, measured uint) int64 {
+	if measured == 0 || known > 0 && measured*4 >= known*3 && measured*4 <= known*5 {
+		return int64(known)
+	}
+	return int64(measured)
+}
+
+// told is how many changes a message has room for.
+const told = 5
+
+func message(changes []cascade.Change) string {
+	var lines []string
+	for i, c := range changes {
+		if i == told {
+			lines = append(lines, fmt.Sprintf("and %d changes more", len(changes)-told))
+			break
+		}
+		lines = append(lines, c.String())
+	}
+	return strings.Join(lines, "; ")
+}
+
+// warnings are what a person has to look at, in the order of the geographies.
+func (l Layouts) warnings(f *v1alpha1.Federation) []string {
+	var out []string
+	for _, g := range f.Spec.Geographies {
+		for _, w := range l[g.Name].Warnings {
+			out = append(out, fmt.Sprintf("geography %s: %s", g.Name, w))
+		}
+	}
+	return out
+}
+
+// moving tells whether a cell is read by two shards.
+func moving(f *v1alpha1.Federation) bool {
+	return slices.ContainsFunc(f.Status.Geographies, func(g v1alpha1.GeographyStatus) bool {
+		return slices.ContainsFunc(g.Cells, func(c v1alpha1.CellPlacement) bool { return c.MovingTo != nil })
+	})
+}

@@ -1,0 +1,132 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/common/model"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+const (
+	// defaultRetention covers the longest window that an edge's rules read, which
+	// is a day, with as much again to look back at in the morning.
+	defaultRetention = "48h"
+	// shortestEdgeRetention leaves a day's window whole: samples go by blocks of
+	// two hours.
+	shortestEdgeRetention = 26 * time.Hour
+)
+
+// Retention is how long each tier keeps samples, in Prometheus' notation.
+func Retention(f *v1alpha1.Federation) string { return cmp.Or(f.Spec.Retention, defaultRetention) }
+
+// EdgeRetention is how long an edge keeps samples, in Prometheus' notation.
+func EdgeRetention(f *v1alpha1.Federation) string {
+	return cmp.Or(f.Spec.Edge.Retention, Retention(f))
+}
+
+// CheckRetention refuses a retention that the rules of an edge cannot work
+// with. The API allows none; an object can be older than the API's bound.
+func CheckRetention(f *v1alpha1.Federation) error {
+	field := "spec.retention"
+	if f.Spec.Edge.Retention != "" {
+		field = "spec.edge.retention"
+	}
+	kept, err := model.ParseDuration(EdgeRetention(f))
+	if err != nil {
+		return Invalidf("Federation %s: %s: %w", f.Name, field, err)
+	}
+	if time.Duration(kept) < shortestEdgeRetention {
+		return Invalidf("Federation %s: %s: an edge that keeps samples for %s cannot tell the error ratio over a day; it needs at least 26h", f.Name, field, kept)
+	}
+	return nil
+}
+
+// EdgeServer is one Prometheus of a managed edge.
+type EdgeServer struct {
+	// Shard of the cell that it watches, from 0.
+	Shard uint
+	// Replica tells servers of one shard apart: "a" or "b".
+	Replica string
+}
+
+// Name is that of the server's workload and ConfigMap. The first server is
+// called edge, so that it stays when others join it.
+func (s EdgeServer) Name() string {
+	if s.Shard == 0 && s.Replica == replicas[0] {
+		return FirstEdge
+	}
+	return FirstEdge + "-" + strconv.FormatUint(uint64(s.Shard), 10) + "-" + s.Replica
+}
+
+// FirstEdge is the name of the first server of an edge, which every edge has.
+const FirstEdge = "edge"
+
+var replicas = [...]string{"a", "b"}
+
+// EdgeShards is among how many servers the clusters of a cell are divided.
+func EdgeShards(c *v1alpha1.Cell) uint {
+	switch {
+	case c.Spec.Edge.Mode == v1alpha1.EdgeExternal:
+		return 1
+	case c.Spec.Edge.Shards != nil:
+		return uint(max(1, *c.Spec.Edge.Shards))
+	case c.Spec.Size == v1alpha1.CellLarge:
+		return 2
+	}
+	return 1
+}
+
+// EdgeReplicas is how many servers watch each shard of a cell. Each endpoint
+// of an External edge may be one.
+func EdgeReplicas(f *v1alpha1.Federation, c *v1alpha1.Cell) uint {
+	if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+		return uint(max(1, len(c.Spec.Edge.Endpoints)))
+	}
+	n := ptr.Deref(c.Spec.Edge.Replicas, ptr.Deref(f.Spec.Edge.Replicas, 1))
+	return uint(min(max(1, int(n)), len(replicas)))
+}
+
+// EdgeServers are the servers of a cell's edge, by shard and replica. Of an
+// External one, it is the one that the files are rendered for.
+func EdgeServers(f *v1alpha1.Federation, c *v1alpha1.Cell) []EdgeServer {
+	if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+		return []EdgeServer{{Replica: replicas[0]}}
+	}
+	var all []EdgeServer
+	for shard := range EdgeShards(c) {
+		for _, replica := range replicas[:EdgeReplicas(f, c)] {
+			all = append(all, EdgeServer{shard, replica})
+		}
+	}
+	return all
+}
+
+// Clusters is how many business clusters a cell is to host at most: what its
+// pool says, else what its size means.
+func Clusters(c *v1alpha1.Cell) uint {
+	i := slices.IndexFunc(c.Spec.Capacity.Pools, func(p v1alpha1.CapacityPool) bool { return p.Name == v1alpha1.PoolClusters })
+	switch {
+	case i >= 0 && c.Spec.Capacity.Pools[i].Limit.Value() > 0:
+		return uint(c.Spec.Capacity.Pools[i].Limit.Value())
+	case c.Spec.Size == v1alpha1.CellSmall:
+		return 20
+	case c.Spec.Size == v1alpha1.CellLarge:
+		return 200
+	}
+	return 60
+}
+
+// Size is what a server is given.
+type Size struct {
+	// Requests of CPU and memory. Empty means none.
+	Requests corev1.ResourceList
+	// Volume is the size of its volume, when that is made. Empty means
+	// PrometheusVolume.
+	Volume string
+}
