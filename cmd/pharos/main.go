@@ -80,6 +80,8 @@ func newRootCommand() *cobra.Command {
 		newMachineOperatorCommand(),
 		newEdgeAgentCommand(),
 		newNotifyCommand(),
+		newContractCommand(),
+		newRulesCommand(),
 	)
 	return root
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// answerOf runs a command and gives what it prints.
+func answerOf(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var out bytes.Buffer
+	root := newRootCommand()
+	root.SetArgs(args)
+	err := run(context.Background(), root, &out)
+	return out.String(), err
+}
+
+func TestWhatIsBuiltInFitsTheContract(t *testing.T) {
+	out, err := answerOf(t, "contract", "check")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "fit it")
+	out, err = answerOf(t, "contract", "check", "--contract", "../../rules/contract.yaml", "--rules", "../../rules",
+		"--dashboards", "../../dashboards/json", "--policies", "../../deploy/examples/remediation-policy.yaml")
+	require.NoError(t, err, out)
+}
+
+func TestContractCheckNamesTheLineOfEachProblem(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../../rules")))
+	path := filepath.Join(dir, "edge", "nodes.rules.yaml")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(raw, []byte("kube_node_info"), []byte("kube_node_infos")), 0o600))
+	policies := filepath.Join(dir, "policies.yaml")
+	require.NoError(t, os.WriteFile(policies, []byte("apiVersion: a/v1\nkind: Policy\nspec: {expr: nonsense}\n"), 0o600))
+	out, err := answerOf(t, "contract", "check", "--rules", dir, "--policies", policies)
+	require.ErrorContains(t, err, "2 wrong")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	require.Len(t, lines, 2, out)
+	require.Regexp(t, `^`+path+`:\d+: series "kube_node_infos" is not declared`, lines[0])
+	require.Equal(t, policies+`:3: series "nonsense" is not declared in contract.yaml`, lines[1])
+}
+
+func TestContractCheckNeverPassesWhatItCannotRead(t *testing.T) {
+	empty, odd := t.TempDir(), t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(odd, "edge"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(odd, "edge", "a.yaml"), nil, 0o600))
+	blank := filepath.Join(t.TempDir(), "blank.yaml")
+	require.NoError(t, os.WriteFile(blank, nil, 0o600))
+	for name, tc := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no contract":         {[]string{"--contract", "nowhere.yaml"}, "reading the contract: open nowhere.yaml"},
+		"empty contract":      {[]string{"--contract", blank}, "1 wrong"},
+		"no rules":            {[]string{"--rules", empty}, "none of its folders edge, cascade and central has a file"},
+		"file of no rules":    {[]string{"--rules", odd}, "a.yaml is no file whose name ends in .rules.yaml, so it would not be checked"},
+		"no dashboards":       {[]string{"--dashboards", "nowhere"}, "reading the dashboards: open nowhere"},
+		"empty dashboards":    {[]string{"--dashboards", empty}, "is empty"},
+		"no policies":         {[]string{"--policies", "nowhere.yaml"}, "reading the policies: open nowhere.yaml"},
+		"empty policies":      {[]string{"--policies", blank}, "1 wrong"},
+		"something more said": {[]string{"nonsense"}, "unknown command"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := answerOf(t, append([]string{"contract", "check"}, tc.args...)...)
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestRulesExportRefusesWhatAClusterWouldRefuse(t *testing.T) {
+	_, err := answerOf(t, "rules", "export", "--interval", "1h", "--namespace", "A", "--label", "a b=c")
+	for _, want := range []string{`--tier "": must be one of`, "--interval: interval 1h0m0s", `--namespace "A": `, "--label a b=c: "} {
+		require.ErrorContains(t, err, want)
+	}
+	out, err := answerOf(t, "rules", "export", "--tier", "edge", "--namespace", "monitoring", "--label", "release=x")
+	require.NoError(t, err)
+	require.Equal(t, strings.Count(out, "kind: PrometheusRule"), strings.Count(out, "namespace: monitoring"))
+	require.Contains(t, out, "release: x")
+}

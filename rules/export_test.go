@@ -1,0 +1,65 @@
+package rules_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// TestExportedObjectsHoldTheSameRules reads the objects back.
+func TestExportedObjectsHoldTheSameRules(t *testing.T) {
+	labels := map[string]string{"release": "kube-prometheus", "odd": `quo"te: {{ . }}`}
+	for _, tier := range rules.Tiers() {
+		export := rules.Export{Interval: 30 * time.Second, Namespace: "monitoring", Labels: labels}
+		raw, err := rules.PrometheusRules(tier, export)
+		require.NoError(t, err)
+		again, err := rules.PrometheusRules(tier, export)
+		require.NoError(t, err)
+		require.Equal(t, raw, again)
+		files, err := rules.Render(tier, 30*time.Second)
+		require.NoError(t, err)
+		found := map[string]rulefmt.RuleGroup{}
+		dec := yaml.NewDecoder(bytes.NewReader(raw))
+		for {
+			var object struct {
+				APIVersion string `yaml:"apiVersion"`
+				Kind       string
+				Metadata   struct {
+					Name, Namespace string
+					Labels          map[string]string
+				}
+				Spec rulefmt.RuleGroups
+			}
+			if err := dec.Decode(&object); errors.Is(err, io.EOF) {
+				break
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, "monitoring.coreos.com/v1 PrometheusRule", object.APIVersion+" "+object.Kind)
+			require.Len(t, object.Spec.Groups, 1)
+			group := object.Spec.Groups[0]
+			require.Equal(t, "pharos-"+group.Name, object.Metadata.Name)
+			require.Equal(t, "monitoring", object.Metadata.Namespace)
+			require.Equal(t, labels, object.Metadata.Labels)
+			found[group.Name] = group
+		}
+		for name, file := range files {
+			want := parse(t, file).Groups[0]
+			require.Equal(t, want, found[want.Name], name)
+			delete(found, want.Name)
+		}
+		if tier == rules.Edge {
+			require.Equal(t, "vector(30)", found["edge-topology"].Rules[0].Expr, "what the rules read of the topology")
+			delete(found, "edge-topology")
+		}
+		require.Empty(t, found)
+	}
+}
