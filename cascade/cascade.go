@@ -5,6 +5,7 @@ package cascade
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -33,6 +34,16 @@ type Options struct {
 	// ClustersPerCell is the most business clusters that one cell hosts; the
 	// size limit of a link follows from it. Zero means 500.
 	ClustersPerCell uint
+	// Link is how the cascade gets what edges recorded, and hands on what centrals
+	// should have. Where it is pushed, Receivers are the centrals.
+	Link      promcfg.Link
+	Receivers []promcfg.Receiver
+	// ReplicaLabels are the labels by which existing Prometheus servers tell their
+	// replicas apart; they become edge_replica. Nil means
+	// promcfg.ForeignReplicaLabels.
+	ReplicaLabels []string
+	// Contract says what may cross. Nil means the one that is built in.
+	Contract *rules.Contract
 	// Self names the cascade's own servers, host:port, where there is no API
 	// server to discover pods. Empty means discovery.
 	Self []string
@@ -45,8 +56,19 @@ type Cell struct {
 	// Zero means one.
 	Shards uint
 	// Endpoints are the cell's edge servers, host:port, each a target of its
-	// own. With none, the cell is expected and does not contribute.
+	// own. With none, the cell is expected and does not contribute, unless it
+	// writes.
 	Endpoints []string
+	// External is a cell whose edge is an existing Prometheus. It has no labels of
+	// ours, so those of the cell are filled in, and it is read.
+	External bool
+	// Link is how the cell alone is heard of. Unset means that it is read when it
+	// is External, and as the Options say otherwise. An existing Prometheus that
+	// writes must bear the labels of the cell itself.
+	Link promcfg.LinkKind
+	// Interval at which an existing Prometheus evaluates its rules. Zero means
+	// that of the Options.
+	Interval time.Duration
 }
 
 // DefaultClustersPerCell is the most business clusters that one cell hosts,
@@ -59,7 +81,14 @@ const DefaultClustersPerCell = 500
 func Render(o Options) (promcfg.Files, error) {
 	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, DefaultClustersPerCell)
 	o.Cells = sorted(o.Cells)
-	if err := o.check(); err != nil {
+	if o.ReplicaLabels == nil {
+		o.ReplicaLabels = promcfg.ForeignReplicaLabels()
+	}
+	contract, err := o.Contract.OrBuiltIn()
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(o.check(), o.checkLink(contract)); err != nil {
 		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
 	}
 	global, err := promcfg.NewGlobal(o.Interval, map[string]string{
@@ -67,10 +96,6 @@ func Render(o Options) (promcfg.Files, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
-	}
-	contract, err := rules.Load()
-	if err != nil {
-		return nil, err
 	}
 	files, err := rules.Files(rules.Cascade, o.Interval, constants(o))
 	if err != nil {
@@ -80,6 +105,8 @@ func Render(o Options) (promcfg.Files, error) {
 		Global:        global,
 		RuleFiles:     rules.FileNames(rules.Cascade),
 		ScrapeConfigs: []promcfg.ScrapeConfig{self(o), edges(o, contract)},
+		RemoteWrite:   writes(o, contract),
+		Storage:       o.storage(),
 	}.With(files)
 }
 

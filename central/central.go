@@ -34,6 +34,13 @@ type Options struct {
 	// ClustersPerCell is the most business clusters that one cell hosts; the
 	// size limit of a link follows from it. Zero means 500.
 	ClustersPerCell uint
+	// Link is how the cascades' series come here. Where it is pushed, cascades are
+	// only asked whether they answer.
+	Link promcfg.Link
+	// LongTerm are stores that everything recorded is written to, in any order.
+	LongTerm []LongTerm
+	// Contract says what may cross. Nil means the one that is built in.
+	Contract *rules.Contract
 	// Static names the targets outright, where there is no API server to
 	// discover pods. Nil means discovery.
 	Static *Static
@@ -73,7 +80,7 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("central %q: %w", o.Replica, err)
 	}
-	contract, err := rules.Load()
+	contract, err := o.Contract.OrBuiltIn()
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +93,8 @@ func Render(o Options) (promcfg.Files, error) {
 		RuleFiles:     rules.FileNames(rules.Central),
 		Alerting:      alertmanagers(o),
 		ScrapeConfigs: scrapes(o, contract),
+		RemoteWrite:   stores(o, contract),
+		Storage:       o.storage(),
 	}.With(files)
 }
 

@@ -55,29 +55,6 @@ func centrals(o Options) promcfg.ScrapeConfig {
 	return job
 }
 
-// cascades reads every cascade server as a target of its own.
-func cascades(o Options, contract rules.Contract) promcfg.ScrapeConfig {
-	// A cell has a pair of edges at most, and each sends everything.
-	limit := contract.SampleLimit(rules.Central, rules.Size{
-		Cells: max(1, mostCells(o.Cells)), ClustersPerCell: o.ClustersPerCell, EdgeReplicas: 2, EdgeShards: mostShards(o.Cells),
-	})
-	job := promcfg.Federate("federate-cascade", contract.Matchers(rules.Central), limit)
-	if o.Static == nil {
-		job.Kubernetes = []promcfg.KubernetesSD{o.pods("cascade")}
-		job.Relabel = append(promcfg.PodAddress(promcfg.Port), promcfg.Relabel{
-			SourceLabels: []string{"__meta_kubernetes_pod_label_pharos_dev_geography"}, TargetLabel: "geography",
-		})
-		return job
-	}
-	for _, geography := range slices.Sorted(maps.Keys(o.Static.Cascades)) {
-		job.Static = append(job.Static, promcfg.StaticGroup{
-			Targets: slices.Sorted(slices.Values(o.Static.Cascades[geography])),
-			Labels:  map[string]string{"geography": geography},
-		})
-	}
-	return job
-}
-
 // mostCells is how many cells the largest geography has.
 func mostCells(cells []Cell) uint {
 	counts := map[string]uint{}

@@ -30,6 +30,16 @@ type Options struct {
 	// AgentURL is the base URL of the edge agent's Service. Unset means
 	// http://edge-agent.pharos-system.svc:9096.
 	AgentURL string
+	// Link is how the cascades of the cell get what the edge recorded. Where it is
+	// pushed, Receivers are those that the edge writes to: each shard that its
+	// cell has.
+	Link      promcfg.Link
+	Receivers []promcfg.Receiver
+	// ClustersPerCell is the most business clusters that the cell hosts; the size
+	// of the queues follows from it. Zero means 500.
+	ClustersPerCell uint
+	// Contract says what may leave the edge. Nil means the one that is built in.
+	Contract *rules.Contract
 	// Static names the targets outright, where there is no API server to
 	// discover pods and no agent to discover business clusters. Nil means discovery.
 	Static *Static
@@ -58,7 +68,7 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("edge of cell %q: %w", o.Cell, err)
 	}
-	contract, err := rules.Load()
+	contract, err := o.Contract.OrBuiltIn()
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +80,7 @@ func Render(o Options) (promcfg.Files, error) {
 		Global:        global,
 		RuleFiles:     rules.FileNames(rules.Edge),
 		ScrapeConfigs: jobs(o, contract),
+		RemoteWrite:   writes(o, contract),
 	}.With(files)
 }
 
@@ -77,6 +88,9 @@ func (o Options) check() error {
 	place := fmt.Sprintf("edge of cell %q: ", o.Cell)
 	if shards := max(1, o.Shards); o.Shard >= shards {
 		return fmt.Errorf("%sshard %d: the %d shards are numbered from 0", place, o.Shard, shards)
+	}
+	if err := o.checkLink(place); err != nil {
+		return err
 	}
 	if o.Static == nil {
 		if err := promcfg.CheckURL(place+"agent URL", o.AgentURL, "http", "https"); err != nil {

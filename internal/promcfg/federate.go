@@ -62,11 +62,3 @@ func (l Link) CheckPull(what string) error {
 	}
 	return l.Credentials.overHTTP(what)
 }
-
-// Federate is a Federation by a link of the default kind that keeps all that it
-// asked for.
-func Federate(name string, match []string, samples uint) ScrapeConfig {
-	job := Federation{Job: name, Match: match, Samples: samples}.Scrape()
-	job.ConvertClassicHistograms = false
-	return job
-}

@@ -39,6 +39,9 @@ func (l Link) Of() LinkKind { return cmp.Or(l.Kind, Pull) }
 // Check refuses a link that Prometheus would not load, or with which no sample
 // would ever be fresh. The error begins with what.
 func (l Link) Check(what string, interval time.Duration) error {
+	if err := CheckInterval(interval); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	if !slices.Contains([]LinkKind{Pull, Push}, l.Of()) {
 		return fmt.Errorf("%s: kind %q is neither %s nor %s", what, l.Kind, Pull, Push)
 	}
@@ -155,6 +158,10 @@ const (
 	ReceivePath = "/api/v1/write"
 	// ReceiveFlag has a Prometheus take what is written to it at all.
 	ReceiveFlag = "--web.enable-remote-write-receiver"
+	// FlushFlag bounds how long a Prometheus that is told to stop tries to write
+	// what it still holds. Its own minute is longer than a pod is given, so that a
+	// pod whose receiver is away would be killed.
+	FlushFlag = "--storage.remote.flush-deadline=10s"
 )
 
 // CheckReceivers refuses receivers that cannot be written to, or two of one

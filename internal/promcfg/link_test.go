@@ -130,7 +130,9 @@ func TestCheckLag(t *testing.T) {
 // Pass and Replicas are tried with Prometheus' own relabelling.
 func TestWhatPasses(t *testing.T) {
 	const names = "cluster:up:min|cluster:latency:seconds(_bucket|_sum|_count)?"
-	steps := append(promcfg.Replicas(promcfg.ForeignReplicaLabels()), promcfg.Pass(names, []string{"cluster", "pool"})...)
+	steps := append(promcfg.Replicas(promcfg.ForeignReplicaLabels()), promcfg.Pass(names, []string{
+		"geography", "region", "cell", "cluster", "pool", "edge_shard", "edge_replica", "cascade_shard", "le",
+	})...)
 	raw, err := promcfg.Config{ScrapeConfigs: []promcfg.ScrapeConfig{{JobName: "j", MetricRelabel: steps}}, Global: mustGlobal(t)}.Marshal()
 	require.NoError(t, err)
 	cfg, err := config.Load(string(raw), promslog.NewNopLogger())

@@ -5,20 +5,12 @@ import (
 	"strings"
 )
 
-// tellers are the labels that say who told of a series, not what it is about.
-func tellers() []string {
-	return []string{"edge_shard", "edge_replica", "cascade_shard", "cascade_replica", "central_replica"}
-}
-
-// Pass lets through the series whose names match the regular expression, each
-// with the given labels and those that say where it is from and who told of it.
-// Whatever else a sender has does not pass.
+// Pass lets through the series whose names match the regular expression, with
+// no labels but the given ones. Whatever else a sender has does not pass.
 func Pass(names string, labels []string) []Relabel {
-	keep := slices.Concat([]string{"__name__", "le", "geography", "region", "cell"}, tellers(), labels)
-	slices.Sort(keep)
 	return []Relabel{
 		{SourceLabels: []string{"__name__"}, Regex: names, Action: "keep"},
-		{Regex: strings.Join(slices.Compact(keep), "|"), Action: "labelkeep"},
+		{Regex: strings.Join(slices.Concat([]string{"__name__"}, labels), "|"), Action: "labelkeep"},
 	}
 }
 

@@ -24,7 +24,7 @@ func valid(t testing.TB) promcfg.Files {
 		ScrapeConfigs: []promcfg.ScrapeConfig{
 			{JobName: "pods", Kubernetes: []promcfg.KubernetesSD{promcfg.APIServer{}.Pods(map[string]string{"a": "b"})}, Relabel: promcfg.PodAddress(9090)},
 			{JobName: "http", HTTP: []promcfg.HTTPSD{{URL: "http://agent:9096/sd"}}},
-			promcfg.Federate("federate", []string{"up"}, 10),
+			promcfg.Federation{Job: "federate", Match: []string{"up"}, Samples: 10}.Scrape(),
 		},
 	}.Marshal()
 	require.NoError(t, err)

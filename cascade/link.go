@@ -1,0 +1,168 @@
+package cascade
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/prometheus/common/model"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// labelTargetCell is, on the targets of edges, the cell that the address belongs
+// to. It stays on up and is taken off everything else.
+const labelTargetCell = "target_cell"
+
+// link is how the cell is heard of. An existing Prometheus is read, whatever the
+// others do, unless it is said to write.
+func (c Cell) link(o Options) promcfg.LinkKind {
+	if c.External {
+		return cmp.Or(c.Link, promcfg.Pull)
+	}
+	return cmp.Or(c.Link, o.Link.Of())
+}
+
+// receives tells whether anything is written to the cascade.
+func (o Options) receives() bool {
+	return o.Link.Of() == promcfg.Push || slices.ContainsFunc(o.Cells, func(c Cell) bool { return c.link(o) == promcfg.Push })
+}
+
+// Flags are what the server must be started with for its links, beside the
+// usual.
+func (o Options) Flags() []string {
+	var out []string
+	if o.receives() {
+		out = append(out, promcfg.ReceiveFlag)
+	}
+	if o.Link.Of() == promcfg.Push && len(o.Receivers) > 0 {
+		out = append(out, promcfg.FlushFlag)
+	}
+	return out
+}
+
+func (o Options) storage() *promcfg.Storage {
+	if !o.receives() {
+		return nil
+	}
+	return promcfg.Receiving()
+}
+
+// edges reads every edge server as a target of its own. A cell's labels on the
+// target make up{cell="…"} say which edge is dead; series that bear labels of
+// their own keep them, but an edge speaks for no cell but its own: where labels
+// were copied or an address was given to another cell, what it says of that
+// cell is dropped. Its own cell then has no heartbeat, and counts as stale.
+func edges(o Options, contract rules.Contract) promcfg.ScrapeConfig {
+	job := promcfg.Federation{
+		Job:      "federate-edge",
+		Match:    contract.Matchers(rules.Cascade),
+		Samples:  contract.SampleLimit(rules.Cascade, rules.Size{Cells: 1, ClustersPerCell: o.ClustersPerCell, EdgeShards: 1}),
+		Link:     o.Link,
+		Interval: o.Interval,
+	}
+	var targets []promcfg.StaticGroup
+	foreign := false
+	for _, c := range o.Cells {
+		if c.link(o) == promcfg.Pull {
+			targets = append(targets, c.targets(o.Geography)...)
+			foreign = foreign || c.External
+		}
+	}
+	if foreign {
+		job.Pass = promcfg.Replicas(o.ReplicaLabels)
+	}
+	job.Pass = append(job.Pass, promcfg.Relabel{SourceLabels: []string{"cell"}, TargetLabel: labelTargetCell, Action: "keepequal"})
+	job.Pass = append(job.Pass, promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
+	scrape := job.Scrape()
+	scrape.Static = targets
+	return scrape
+}
+
+// targets are the cell's servers with the labels that their series may lack. An
+// existing Prometheus has none of ours; until it names its replica in a way of
+// its own, its address does.
+func (c Cell) targets(geography string) []promcfg.StaticGroup {
+	labels := func() map[string]string {
+		l := map[string]string{"geography": geography, "region": c.Region, "cell": c.Name, labelTargetCell: c.Name}
+		if c.Shards <= 1 {
+			l[rules.LabelEdgeShard] = "0"
+		}
+		return l
+	}
+	if len(c.Endpoints) == 0 {
+		return nil
+	}
+	if !c.External {
+		return []promcfg.StaticGroup{{Targets: c.Endpoints, Labels: labels()}}
+	}
+	var out []promcfg.StaticGroup
+	for _, endpoint := range c.Endpoints {
+		l := labels()
+		l[rules.LabelEdgeReplica] = endpoint
+		out = append(out, promcfg.StaticGroup{Targets: []string{endpoint}, Labels: l})
+	}
+	return out
+}
+
+// writes are what the cascade writes to each central, where the link is pushed.
+func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
+	if o.Link.Of() != promcfg.Push {
+		return nil
+	}
+	var shards uint
+	for _, c := range o.Cells {
+		shards = max(shards, c.Shards)
+	}
+	all := rules.Size{Cells: max(1, uint(len(o.Cells))), ClustersPerCell: o.ClustersPerCell, EdgeReplicas: 2, EdgeShards: shards}
+	return promcfg.Stream{
+		Pass:        promcfg.Pass(contract.Keep(rules.Central), contract.Labels(rules.Central)),
+		Series:      contract.SampleLimit(rules.Central, all),
+		Interval:    o.Interval,
+		Timeout:     o.Link.Timeout,
+		Credentials: o.Link.Credentials,
+	}.ToEach(slices.SortedFunc(slices.Values(o.Receivers), func(a, b promcfg.Receiver) int { return cmp.Compare(a.Name, b.Name) }))
+}
+
+func (o Options) checkLink(contract rules.Contract) error {
+	if err := o.Link.Check("link", o.Interval); err != nil {
+		return err
+	}
+	if err := promcfg.CheckReceivers("central to write to", o.Receivers, o.Link.Credentials); err != nil {
+		return err
+	}
+	for i, label := range o.ReplicaLabels {
+		if !model.LegacyValidation.IsValidLabelName(label) || slices.Contains(o.ReplicaLabels[:i], label) {
+			return fmt.Errorf("replica label %q: is no label name, or is there twice", label)
+		}
+		if slices.Contains(contract.Labels(rules.Cascade), label) {
+			return fmt.Errorf("replica label %q: is a label of declared series, which would lose it", label)
+		}
+	}
+	for _, c := range o.Cells {
+		if err := c.checkLink(o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkLink refuses a cell whose samples would come too late. Up to a central
+// they take two hops.
+func (c Cell) checkLink(o Options) error {
+	place := fmt.Sprintf("cell %q", c.Name)
+	if err := (promcfg.Link{Kind: c.Link}).Check(place+": link", o.Interval); err != nil {
+		return err
+	}
+	if c.Interval < 0 {
+		return fmt.Errorf("%s: interval %s: must not be below zero", place, c.Interval)
+	}
+	if c.link(o) == promcfg.Push {
+		return nil
+	}
+	if err := o.Link.CheckPull(place); err != nil {
+		return err
+	}
+	return promcfg.CheckLag(place, cmp.Or(c.Interval, o.Interval), o.Interval, o.Link.Scrape(o.Interval), 2)
+}

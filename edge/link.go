@@ -1,0 +1,44 @@
+package edge
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// DefaultClustersPerCell is the most business clusters that one cell hosts,
+// unless Options say otherwise.
+const DefaultClustersPerCell = 500
+
+// writes are what the edge writes to each cascade that its cell has, where the
+// link is pushed. With no Receivers, it records and is not heard of.
+func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
+	if o.Link.Of() != promcfg.Push {
+		return nil
+	}
+	one := rules.Size{Cells: 1, ClustersPerCell: cmp.Or(o.ClustersPerCell, DefaultClustersPerCell), EdgeShards: 1}
+	return promcfg.Stream{
+		Pass:        promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade)),
+		Series:      contract.SampleLimit(rules.Cascade, one),
+		Interval:    o.Interval,
+		Timeout:     o.Link.Timeout,
+		Credentials: o.Link.Credentials,
+	}.ToEach(slices.SortedFunc(slices.Values(o.Receivers), func(a, b promcfg.Receiver) int { return cmp.Compare(a.Name, b.Name) }))
+}
+
+// Flags are what the server must be started with for its link, beside the usual.
+func (o Options) Flags() []string {
+	if o.Link.Of() != promcfg.Push || len(o.Receivers) == 0 {
+		return nil
+	}
+	return []string{promcfg.FlushFlag}
+}
+
+func (o Options) checkLink(place string) error {
+	if err := o.Link.Check(place+"link", o.Interval); err != nil {
+		return err
+	}
+	return promcfg.CheckReceivers(place+"cascade to write to", o.Receivers, o.Link.Credentials)
+}

@@ -1,0 +1,187 @@
+package links_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+const interval = time.Second
+
+// output is what a process says, which it may do while it is read.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// server is one real server, which can be stopped, frozen and started again.
+type server struct {
+	owner   testing.TB // outlives the subtests that restart the server
+	address string
+	dir     string
+	program string
+	args    []string
+	process *exec.Cmd
+	said    *output
+}
+
+// prometheus starts a Prometheus with the files, and with flags beside the usual
+// ones. It does not wait until the server is ready.
+func prometheus(t *testing.T, address string, files promcfg.Files, flags ...string) *server {
+	t.Helper()
+	require.NoError(t, promcfg.Validate(files))
+	s := &server{owner: t, address: address, dir: t.TempDir(), program: "prometheus"}
+	promcfgtest.Write(t, s.dir, files)
+	s.args = append([]string{
+		"--config.file=" + filepath.Join(s.dir, promcfg.ConfigFile), "--storage.tsdb.path=" + filepath.Join(s.dir, "data"),
+		"--web.listen-address=" + address, "--web.enable-lifecycle", "--log.level=info",
+	}, flags...)
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("%s at %s said:\n%s", s.program, s.address, s.said)
+		}
+	})
+	s.start()
+	return s
+}
+
+// start runs the process, which ends with the test, and with the test's own
+// process if that is killed.
+func (s *server) start() {
+	s.owner.Helper()
+	if s.said == nil {
+		s.said = &output{}
+	}
+	s.process = exec.Command(testkit.Binary(s.owner, s.program), s.args...)
+	s.process.Stdout, s.process.Stderr = s.said, s.said
+	s.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	require.NoError(s.owner, s.process.Start())
+}
+
+func (s *server) kill() {
+	_ = s.process.Process.Kill() // it may have ended already
+	_ = s.process.Wait()
+}
+
+// end has the server shut down in an orderly way, as a roll-out does.
+func (s *server) end(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.process.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, s.process.Wait())
+}
+
+func (s *server) signal(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.NoError(t, s.process.Process.Signal(sig))
+}
+
+func (s *server) waitReady(t *testing.T) {
+	t.Helper()
+	eventually(t, 30*time.Second, func() error {
+		_, err := s.get("/-/ready")
+		return err
+	})
+}
+
+// get asks the server for a page.
+func (s *server) get(path string) ([]byte, error) {
+	client := http.Client{Timeout: 10 * time.Second}
+	resp, err := client.Get("http://" + s.address + path)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s%s: %s: %.200s", s.address, path, resp.Status, body)
+	}
+	return body, nil
+}
+
+// eventually polls until check passes.
+func eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	begun := time.Now()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Since(begun) > within {
+			t.Fatalf("after %s: %v", within, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func (s *server) api(t testing.TB) promv1.API {
+	t.Helper()
+	client, err := api.NewClient(api.Config{Address: "http://" + s.address})
+	require.NoError(t, err)
+	return promv1.NewAPI(client)
+}
+
+func (s *server) query(t testing.TB, expr string, at time.Time) model.Value {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	result, _, _, err := s.api(t).Query(ctx, expr, at)
+	require.NoError(t, err, "%s: %s", s.address, expr)
+	return result
+}
+
+func (s *server) vector(t testing.TB, expr string) model.Vector {
+	t.Helper()
+	return s.query(t, expr, time.Now()).(model.Vector)
+}
+
+// raw is every sample of a selector in the time up to now, as it is stored.
+func (s *server) raw(t testing.TB, selector string, since time.Time) model.Matrix {
+	t.Helper()
+	now := time.Now()
+	window := now.Sub(since).Milliseconds()
+	return s.query(t, fmt.Sprintf("%s[%dms]", selector, window), now).(model.Matrix)
+}
+
+// gives checks that a query has exactly one result, of the value.
+func (s *server) gives(t testing.TB, expr string, want float64) error {
+	t.Helper()
+	got := s.vector(t, expr)
+	if len(got) != 1 || float64(got[0].Value) != want {
+		return fmt.Errorf("%s: %s gives %v, want %v", s.address, expr, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+package links_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/central"
+	"github.com/pharos-fleet/pharos/edge"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+const (
+	storeExporter, storeEdge, storeMid = "127.92.6.1:9100", "127.92.6.2:9090", "127.92.6.3:9090"
+	storeA, storeB                     = "127.92.6.4:9090", "127.92.6.5:9090"
+	victoriaAt, receiverAt             = "127.92.6.6:8428", "127.92.6.7:9090"
+)
+
+// victoriaMetrics starts a real store that removes no duplicates by itself.
+func victoriaMetrics(t *testing.T, address string) *server {
+	t.Helper()
+	s := &server{owner: t, address: address, dir: t.TempDir(), program: "victoria-metrics"}
+	s.args = []string{
+		"-httpListenAddr=" + address, "-storageDataPath=" + s.dir, "-retentionPeriod=1d", "-inmemoryDataFlushInterval=1s",
+		"-loggerLevel=WARN", "-memory.allowedBytes=128MB",
+	}
+	t.Cleanup(func() {
+		s.kill()
+		if t.Failed() {
+			t.Logf("%s at %s said:\n%s", s.program, s.address, s.said)
+		}
+	})
+	s.start()
+	eventually(t, 30*time.Second, func() error {
+		_, err := s.get("/health")
+		return err
+	})
+	return s
+}
+
+// held is one series of the store with all its samples.
+type held struct {
+	Metric     model.Metric `json:"metric"`
+	Values     []float64    `json:"values"`
+	Timestamps []int64      `json:"timestamps"`
+}
+
+func export(t *testing.T, s *server, selector string) []held {
+	t.Helper()
+	raw, err := s.get("/api/v1/export?match[]=" + url.QueryEscape(selector))
+	require.NoError(t, err)
+	var out []held
+	lines := bufio.NewScanner(bytes.NewReader(raw))
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var h held
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &h))
+		out = append(out, h)
+	}
+	require.NoError(t, lines.Err())
+	return out
+}
+
+// TestLongTermStores has both centrals write to a real VictoriaMetrics in the
+// protocol's first version, and to a stock Prometheus in the second. Neither
+// removes duplicates, and neither gets any.
+func TestLongTermStores(t *testing.T) {
+	t.Parallel()
+	newExporter(t, storeExporter)
+	victoria := victoriaMetrics(t, victoriaAt)
+	receiver := prometheus(t, receiverAt, promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: []\n")}, promcfg.ReceiveFlag)
+	centrals := startStored(t, []central.LongTerm{
+		{Name: "victoria", URL: "http://" + victoriaAt + promcfg.ReceivePath},
+		{Name: "receiver", URL: "http://" + receiverAt + promcfg.ReceivePath, Message: promcfg.WriteV2},
+	})
+	receiver.waitReady(t)
+	for _, s := range centrals {
+		eventually(t, 30*time.Second, func() error { return s.gives(t, "fleet:cells_contributing:count", 1) })
+	}
+	since := time.Now()
+	time.Sleep(10 * interval)
+	until := time.Now().Add(-3 * interval)
+	for i, replica := range []string{"a", "b"} {
+		for _, name := range []string{"test_value", "fleet:cells_contributing:count", "cell:heartbeat:timestamp_seconds", "test_classic_seconds_bucket"} {
+			own := ownSamples(t, centrals[i], name, replica, since)
+			selector := fmt.Sprintf("{__name__=%q, central_replica=%q}", name, replica)
+			eventually(t, 20*time.Second, func() error { return same(own, inReceiver(t, receiver, selector, since), since, until) })
+			eventually(t, 20*time.Second, func() error { return same(own, inStore(t, victoria, selector), since, until) })
+		}
+		failed := `prometheus_remote_storage_samples_failed_total > 0 or prometheus_remote_storage_histograms_failed_total > 0`
+		require.Empty(t, centrals[i].vector(t, failed), "no store may refuse anything, as one would that is given duplicates")
+	}
+	histogramsInStores(t, victoria, receiver)
+	undeclared := `{__name__=~"up|scrape_.*|prometheus_.*|ALERTS.*|fleet:interval:seconds.+|test_undeclared"}`
+	require.Empty(t, export(t, victoria, undeclared))
+	require.Empty(t, receiver.vector(t, undeclared))
+}
+
+// startStored starts an edge that both centrals read over one cascade.
+func startStored(t *testing.T, stores []central.LongTerm) []*server {
+	t.Helper()
+	files, err := edge.Render(edge.Options{
+		Geography: geography, Region: region, Cell: pairCell, Replica: "a", Interval: interval, Contract: contract(t),
+		Static: &edge.Static{Edges: []string{storeEdge}},
+	})
+	require.NoError(t, err)
+	all := []*server{prometheus(t, storeEdge, alsoScraping(t, files, storeExporter))}
+	all = append(all, oneCascade(t, storeMid, storeEdge))
+	for i, address := range []string{storeA, storeB} {
+		files, err := central.Render(central.Options{
+			Replica: []string{"a", "b"}[i], Replicas: []string{"a", "b"}, Interval: interval, Contract: contract(t), LongTerm: stores,
+			Geographies: []string{geography}, Cells: []central.Cell{{Geography: geography, Region: region, Name: pairCell}},
+			Static: &central.Static{
+				Cascades: map[string][]string{geography: {storeMid}}, Centrals: map[string]string{"a": storeA, "b": storeB},
+			},
+		})
+		require.NoError(t, err)
+		all = append(all, prometheus(t, address, files))
+	}
+	for _, s := range all {
+		s.waitReady(t)
+	}
+	return all[2:]
+}
+
+// ownSamples are those of a name that a central has, by the names that their
+// series have in a store.
+func ownSamples(t *testing.T, at *server, name, replica string, since time.Time) map[string]moments {
+	t.Helper()
+	own := map[string]moments{}
+	for _, s := range at.raw(t, fmt.Sprintf("{__name__=%q}", name), since) {
+		s.Metric["central_replica"] = model.LabelValue(replica)
+		own[s.Metric.String()] = momentsOf(s)
+	}
+	require.NotEmpty(t, own)
+	return own
+}
+
+func inReceiver(t *testing.T, s *server, selector string, since time.Time) map[string]moments {
+	t.Helper()
+	out := map[string]moments{}
+	for _, series := range s.raw(t, selector, since) {
+		out[series.Metric.String()] = momentsOf(series)
+	}
+	return out
+}
+
+func inStore(t *testing.T, s *server, selector string) map[string]moments {
+	t.Helper()
+	out := map[string]moments{}
+	for _, h := range export(t, s, selector) {
+		got := moments{}
+		for i, at := range h.Timestamps {
+			_, twice := got[model.Time(at)]
+			require.False(t, twice, "%s has two samples of one moment", h.Metric)
+			got[model.Time(at)] = model.SampleValue(h.Values[i]).String()
+		}
+		out[h.Metric.String()] = got
+	}
+	return out
+}
+
+// same refuses a store that has other series, or that lacks a sample from between
+// two moments.
+func same(own, stored map[string]moments, since, until time.Time) error {
+	if len(own) != len(stored) {
+		return fmt.Errorf("the store has %d series, not %d", len(stored), len(own))
+	}
+	for series, samples := range own {
+		count := 0
+		for at, value := range samples {
+			if at.Time().Before(since) || at.Time().After(until) {
+				continue
+			}
+			count++
+			if !near(value, stored[series][at]) {
+				return fmt.Errorf("%s at %s: %s is stored as %q", series, at.Time(), value, stored[series][at])
+			}
+		}
+		if count < 3 {
+			return fmt.Errorf("%s has %d samples", series, count)
+		}
+	}
+	return nil
+}
+
+// near allows for the last digit, which a store that keeps decimal numbers may
+// round.
+func near(a, b string) bool {
+	var x, y float64
+	if _, err := fmt.Sscan(a, &x); err != nil {
+		return false
+	}
+	if _, err := fmt.Sscan(b, &y); err != nil {
+		return false
+	}
+	return math.Abs(x-y) <= 1e-12*math.Abs(x)
+}
+
+// histogramsInStores: the second version keeps every histogram whole. In the
+// first, VictoriaMetrics makes buckets of its own kind of an exponential one, and
+// one with custom buckets cannot be sent.
+func histogramsInStores(t *testing.T, victoria, receiver *server) {
+	t.Helper()
+	for _, name := range []string{"test_native_seconds", "test_custom_seconds"} {
+		got := receiver.vector(t, name)
+		require.Len(t, got, 2, "%s, one from each central", name)
+		require.NotNil(t, got[0].Histogram)
+		require.NotEmpty(t, got[0].Histogram.Buckets)
+	}
+	require.NotEmpty(t, export(t, victoria, `test_native_seconds_bucket{vmrange!=""}`))
+	require.Empty(t, export(t, victoria, `{__name__=~"test_custom_seconds.*"}`))
+}

@@ -1,0 +1,178 @@
+package links_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// path is one way of a cell's series up to the centrals, by who tells of them.
+type path struct{ edge, cell, replica, cascade string }
+
+func paths() []path {
+	return []path{
+		{"pair-a", pairCell, "a", "cascade-0"},
+		{"pair-b", pairCell, "b", "cascade-0"},
+		{"moving", movingCell, "a", "cascade-0"},
+		{"moving", movingCell, "a", "cascade-1"},
+		{"stock-a", stockCell, "stock-a", "cascade-1"},
+		{"stock-b", stockCell, "stock-b", "cascade-1"},
+	}
+}
+
+// labels are everything that a series which came this way bears.
+func (p path) labels(name string, more model.LabelSet) model.Metric {
+	out := model.Metric{
+		model.MetricNameLabel: model.LabelValue(name), "cluster": shop,
+		"geography": geography, "region": region, "cell": model.LabelValue(p.cell),
+		"edge_shard": "0", "edge_replica": model.LabelValue(p.replica),
+		"cascade_shard": model.LabelValue(strings.TrimPrefix(p.cascade, "cascade-")), "cascade_replica": "a",
+	}
+	for k, v := range more {
+		out[k] = v
+	}
+	return out
+}
+
+// moments are the samples of one series by their time, each in the form in which
+// the server tells of it.
+type moments map[model.Time]string
+
+func momentsOf(s *model.SampleStream) moments {
+	out := moments{}
+	for _, v := range s.Values {
+		out[v.Timestamp] = v.Value.String()
+	}
+	for _, h := range s.Histograms {
+		out[h.Timestamp] = h.Histogram.String()
+	}
+	return out
+}
+
+// bySeries sorts samples by the labels that the exporter gave to their series.
+func bySeries(m model.Matrix) map[string]moments {
+	out := map[string]moments{}
+	for _, s := range m {
+		out[fmt.Sprintf("%s le=%q", s.Metric[model.MetricNameLabel], s.Metric["le"])] = momentsOf(s)
+	}
+	return out
+}
+
+// arriveUnchanged compares what both centrals have of the selected series with
+// what the edges measured, sample by sample: labels, times and values.
+func (f *fleet) arriveUnchanged(t *testing.T, selector string, series int) {
+	t.Helper()
+	since := time.Now()
+	time.Sleep(8 * interval)
+	for _, p := range paths() {
+		measured := bySeries(f.servers[p.edge].raw(t, selector, since.Add(-10*interval)))
+		require.Len(t, measured, series, p.edge)
+		for _, name := range centralNames() {
+			place := fmt.Sprintf("%s of %s over %s at %s", selector, p.edge, p.cascade, name)
+			var mine model.Matrix
+			for _, s := range f.servers[name].raw(t, selector, since) {
+				more := model.LabelSet{}
+				if le, ok := s.Metric["le"]; ok {
+					more["le"] = le
+				}
+				if s.Metric.Equal(p.labels(string(s.Metric[model.MetricNameLabel]), more)) {
+					mine = append(mine, s)
+				}
+			}
+			require.Len(t, mine, series, "%s: series of exactly the right labels", place)
+			for key, arrived := range bySeries(mine) {
+				require.GreaterOrEqual(t, len(arrived), 4, "%s: %s: samples in eight intervals", place, key)
+				for at, value := range arrived {
+					require.Equal(t, measured[key][at], value, "%s: %s at %s", place, key, at.Time())
+				}
+			}
+			together(t, place, bySeries(mine))
+		}
+	}
+}
+
+// together checks that the series of one histogram were never pulled apart: what
+// there is of one at a moment, there is of all.
+func together(t *testing.T, place string, all map[string]moments) {
+	t.Helper()
+	count := map[model.Time]int{}
+	for _, series := range all {
+		for at := range series {
+			count[at]++
+		}
+	}
+	for at, n := range count {
+		require.Equal(t, len(all), n, "%s: series at %s", place, at.Time())
+	}
+}
+
+func (f *fleet) valuesArriveUnchanged(t *testing.T) { f.arriveUnchanged(t, "test_value", 1) }
+
+// A classic histogram is four buckets, the one without a bound, sum and count.
+func (f *fleet) histogramsArriveWhole(t *testing.T) {
+	for selector, series := range map[string]int{
+		`{__name__=~"test_classic_seconds_(bucket|sum|count)"}`: 7, "test_native_seconds": 1, "test_custom_seconds": 1,
+	} {
+		t.Run(selector, func(t *testing.T) { f.arriveUnchanged(t, selector, series) })
+	}
+	for _, name := range centralNames() {
+		for _, histogram := range []string{"test_native_seconds", "test_custom_seconds"} {
+			for _, s := range f.servers[name].vector(t, histogram) {
+				require.NotNil(t, s.Histogram, "%s at %s is a number", s.Metric, name)
+				require.NotEmpty(t, s.Histogram.Buckets)
+			}
+		}
+	}
+}
+
+// nothingElsePasses looks at every series that came up to a central.
+func (f *fleet) nothingElsePasses(t *testing.T) {
+	declared := map[string]bool{}
+	for _, name := range contract(t).Matchers(rules.Central) {
+		declared[name] = true
+	}
+	for _, name := range centralNames() {
+		names := f.servers[name].vector(t, `count by (__name__) ({cascade_replica!=""})`)
+		require.Greater(t, len(names), 8)
+		for _, n := range names {
+			require.True(t, declared[string(n.Metric[model.MetricNameLabel])], "%s at %s", n.Metric, name)
+		}
+		require.Empty(t, f.servers[name].vector(t, `{cascade_replica!="", job!=""} or {cascade_replica!="", instance!=""} or {prometheus!=""} or {prometheus_replica!=""} or {environment!=""}`))
+	}
+	for _, name := range cascadeNames() {
+		require.Empty(t, f.servers[name].vector(t, "test_undeclared"))
+	}
+}
+
+// everythingCountsOnce: two edges of a pair tell of a cell, or two cascades while
+// it moves, and its numbers are there once.
+func (f *fleet) everythingCountsOnce(t *testing.T) {
+	f.atCentrals(t, 15*interval, func(s *server) error { return s.gives(t, "count(test_value)", float64(len(paths()))) })
+	f.atCentrals(t, 15*interval, func(s *server) error {
+		return s.gives(t, "sum(max by (geography, region, cell, cluster) (0 * test_value + 1))", cells)
+	})
+	f.atCentrals(t, 15*interval, func(s *server) error { return s.gives(t, "fleet:cells_contributing:count", cells) })
+}
+
+// TestLinks runs both kinds of link side by side.
+func TestLinks(t *testing.T) {
+	for kind, net := range map[promcfg.LinkKind]byte{promcfg.Pull: 1, promcfg.Push: 2} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, kind, net)
+			t.Run("everything counts once", f.everythingCountsOnce)
+			t.Run("values arrive unchanged", f.valuesArriveUnchanged)
+			t.Run("histograms arrive whole", f.histogramsArriveWhole)
+			t.Run("nothing else passes", f.nothingElsePasses)
+			t.Run("trouble with an edge is seen", f.troubleWithAnEdge)
+			t.Run("trouble with a cascade is seen", f.troubleWithACascade)
+		})
+	}
+}
