@@ -43,6 +43,7 @@ func rooms() []room {
 		{dir: "internal/testkit", imports: []string{"api", "deploy", "internal", "internal/local"}},
 		{dir: "internal", imports: []string{"api", "deploy"}},
 
+		{dir: "test/scenario", imports: []string{"api", "remediator/policy"}},
 		{dir: "test", imports: []string{
 			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "operator", "deploy", "internal", "internal/local",
 			"internal/testkit",

@@ -1,0 +1,101 @@
+package scenario_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// plan is a decision with something wrong about it.
+type plan func([]api.RemediationPolicy, policy.Snapshot, time.Time) policy.Plan
+
+// reckless acts on everything that is held or deferred.
+func reckless(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	p := policy.Decide(policies, s, now)
+	for i := range p.Decisions {
+		d := &p.Decisions[i]
+		d.Verdict, d.Name = policy.Act, "reckless-"+d.Machine.Name+now.Format("-150405")
+		d.Spec = api.RemediationSpec{
+			PolicyName: d.Policy, Action: api.ActionReboot, Deadline: metav1.NewTime(now.Add(30 * time.Minute)),
+			Target: api.RemediationTarget{
+				Cell: d.Cell, Namespace: d.Machine.Namespace, Cluster: d.Machine.Cluster, Machine: d.Machine.Name,
+				MachineUID: d.Machine.UID, Node: d.Machine.Node, HardwareID: d.Machine.HardwareID, ProviderID: d.Machine.ProviderID,
+			},
+		}
+	}
+	return p
+}
+
+// forgetful knows of no repair that was written down or asked for.
+func forgetful(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	s.Remediations = nil
+	for i := range s.Cells {
+		for j := range s.Cells[i].Machines {
+			s.Cells[i].Machines[j].Request, s.Cells[i].Machines[j].Response = nil, nil
+		}
+	}
+	return reckless(policies, s, now)
+}
+
+// greedy takes an empty selection for everything.
+func greedy(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	all := *policies[0].DeepCopy()
+	all.Spec.MatchAll = api.MatchAllMachines
+	return reckless([]api.RemediationPolicy{all}, s, now)
+}
+
+// presuming takes every repair for written down already.
+func presuming(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	p := policy.Decide(policies, s, now)
+	for i := range p.Decisions {
+		p.Decisions[i].Recorded = true
+	}
+	return p
+}
+
+// TestInvariantsBite lets decisions that are broken on purpose loose on the fleet.
+// The same days pass without a violation when the real ones are made.
+func TestInvariantsBite(t *testing.T) {
+	for rule, broken := range map[string]struct {
+		decide plan
+		days   string
+	}{
+		onePerCluster: {reckless, "node shop-00 down; node shop-07 down; run 7m"},
+		onePerMachine: {forgetful, "operator asia away; node shop-00 down; run 7m"},
+		tooMuch:       {reckless, "rack asia/rack-1 down; run 7m"},
+		noEvidence:    {reckless, "node shop-00 down; central b gone; run 7m"},
+		notConfirmed:  {reckless, "observer asia broken; run 1m"},
+		notSelected:   {greedy, "policy empty; node shop-00 down; run 7m"},
+		notRecorded:   {presuming, "node shop-00 down; run 7m"},
+		wasPaused:     {reckless, "node shop-00 paused; node shop-00 down; run 7m"},
+		tooSoon:       {reckless, "node shop-00 down; run 10m; node shop-00 down; run 7m"},
+		hadFailed:     {reckless, "operator asia fails; node shop-00 down; run 90m"},
+	} {
+		t.Run(strings.ReplaceAll(rule, " ", "-"), func(t *testing.T) {
+			require.Contains(t, strings.Join(lived(remediator{decide: broken.decide, confirm: blind, writes: -1}, broken.days), "\n"), rule+", ")
+			require.Empty(t, lived(newRemediator(), broken.days))
+		})
+	}
+}
+
+// lived returns the violations of some bad days.
+func lived(r remediator, days string) []string {
+	f := newFleet()
+	f.addCluster("asia", "shop", 4, 5)
+	f.remediator = r
+	for line := range strings.SplitSeq(days, ";") {
+		f.must(line)
+	}
+	return f.violations
+}
+
+// blind is a last look that sees nothing.
+func blind(_ policy.Decision, _ policy.Fresh, now time.Time) policy.Confirmation {
+	return policy.Confirmation{StartBefore: now.Add(time.Minute)}
+}

@@ -1,0 +1,152 @@
+package scenario_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// central is one central Prometheus, with what it last took from each cell.
+type central struct {
+	name  string
+	views map[string]view
+}
+
+// view is what a cell's edge has evaluated.
+type view struct {
+	at       time.Time
+	clusters []policy.ClusterSample
+	nodes    []policy.NodeSample
+}
+
+// scrape lets every central take from every cell. What comes over a link that is
+// cut ends at once; what comes from a cascade that hangs grows old.
+func (f *fleet) scrape() {
+	for _, c := range f.centrals {
+		if f.state["central "+c.name] == "stale" {
+			continue
+		}
+		for _, cell := range f.cells {
+			delete(c.views, cell)
+			if f.state["cell "+cell] != "dark" {
+				c.views[cell] = f.evaluate(cell)
+			}
+		}
+	}
+}
+
+// evaluate is the cell's edge. A broken one calls every node unhealthy.
+func (f *fleet) evaluate(cell string) view {
+	v := view{at: f.now.Add(-lag)}
+	seen := map[string]bool{}
+	for _, m := range f.machines {
+		if m.cell != cell {
+			continue
+		}
+		up := f.state["cluster "+m.Cluster] != "unseen"
+		if !seen[m.Cluster] {
+			seen[m.Cluster] = true
+			v.clusters = append(v.clusters, policy.ClusterSample{Cell: cell, Cluster: m.Cluster, Up: up, At: v.at})
+		}
+		if up && (m.ready != "True" || f.state["observer "+cell] == "broken") {
+			v.nodes = append(v.nodes, policy.NodeSample{
+				Cell: cell, Cluster: m.Cluster, Node: m.Node, Zone: m.Zone, Rack: m.Rack, Reason: m.ready, At: v.at,
+			})
+		}
+	}
+	return v
+}
+
+// answer is what a central says when it is asked.
+func (f *fleet) answer(c *central) policy.Central {
+	out := policy.Central{Name: "central-" + c.name, Replica: c.name, ClockSkew: f.ahead["centrals"] - f.ahead["hub"]}
+	state := f.state["central "+c.name]
+	switch state {
+	case "gone":
+		return policy.Central{Name: out.Name, Err: "connection refused"}
+	case "partial":
+		out.Warnings = []string{"a shard did not answer"}
+	case "twin":
+		out.Replica = f.centrals[0].name
+	}
+	for _, cell := range f.cells {
+		v, ok := c.views[cell]
+		if !ok || f.now.Sub(v.at) > lookBack {
+			continue
+		}
+		out.Heartbeats = append(out.Heartbeats, policy.CellSample{Cell: cell, At: v.at})
+		out.ClustersUp = append(out.ClustersUp, v.clusters...)
+		if state != "disagrees" {
+			out.Unhealthy = append(out.Unhealthy, v.nodes...)
+		}
+	}
+	return out
+}
+
+// snapshot is what the remediator reads before it knows its suspects.
+func (f *fleet) snapshot() policy.Snapshot {
+	var s policy.Snapshot
+	for _, c := range f.centrals {
+		s.Centrals = append(s.Centrals, f.answer(c))
+	}
+	for _, name := range f.cells {
+		s.Cells = append(s.Cells, f.inventory(name))
+	}
+	for _, rem := range f.records {
+		s.Remediations = append(s.Remediations, *rem.DeepCopy())
+	}
+	return s
+}
+
+func (f *fleet) inventory(name string) policy.Cell {
+	if f.state["cell "+name] == "unlisted" {
+		return policy.Cell{Name: name, Err: "connection refused"}
+	}
+	cell := policy.Cell{Name: name, Paused: f.state["cell "+name] == "paused"}
+	for _, m := range f.machines {
+		if m.cell != name {
+			continue
+		}
+		if f.state["cluster "+m.Cluster] == "paused" {
+			cell.PausedClusters = append(cell.PausedClusters, m.Cluster)
+		}
+		cell.Machines = append(cell.Machines, m.Machine)
+	}
+	return cell
+}
+
+// live reads the suspects' clusters.
+func (f *fleet) live(suspects []policy.NodeRef) []policy.LiveCluster {
+	var out []policy.LiveCluster
+	for i := 0; i < len(suspects); {
+		first, nodes := suspects[i], []string(nil)
+		for ; i < len(suspects) && suspects[i].Cell == first.Cell && suspects[i].Cluster == first.Cluster; i++ {
+			nodes = append(nodes, suspects[i].Node)
+		}
+		out = append(out, f.read(first.Cell, first.Cluster, nodes))
+	}
+	return out
+}
+
+// read asks the API server of one business cluster.
+func (f *fleet) read(cell, cluster string, nodes []string) policy.LiveCluster {
+	out := policy.LiveCluster{Cell: cell, Cluster: cluster, ReadAt: f.clock(), ClockSkew: -f.ahead["hub"]}
+	if f.state["cluster "+cluster] == "unreachable" {
+		out.Err, out.ClockSkew = "connection refused", 0
+		return out
+	}
+	for _, m := range f.machines {
+		if m.cell == cell && m.Cluster == cluster {
+			out.Leases = append(out.Leases, policy.Lease{Node: m.Node, Renewed: m.renewed, Duration: leaseTime})
+		}
+	}
+	for _, name := range nodes {
+		m := f.machine(name)
+		out.Nodes = append(out.Nodes, policy.LiveNode{
+			Name: name, Ready: m.ready, Since: m.since, Heartbeat: m.renewed, Unschedulable: m.cordoned,
+			BootID: fmt.Sprintf("boot-%d", m.boots), ProviderID: m.ProviderID,
+		})
+	}
+	return out
+}
