@@ -10,7 +10,7 @@ func newEdgeAgentCommand() *cobra.Command {
 	opts := agent.Options{Listen: ":9096"}
 	cmd := &cobra.Command{
 		Use:   "edge-agent",
-		Short: "Export the object state of a cell's business clusters to its edge Prometheus",
+		Short: "Give an edge Prometheus the state, targets and metrics of its cell's business clusters",
 	}
 	cmd.Flags().StringVar(&opts.Advertise, "advertise", "",
 		"host:port at which the edge Prometheus reaches the agent; needed when --listen names no host")

@@ -1,11 +1,12 @@
 // Package agent is the program beside an edge Prometheus. It watches the
-// Clusters and Machines of its cell and the Nodes of each business cluster, and
-// gives the edge what a stock Prometheus cannot find by itself: object state
-// under kube-state-metrics' own names, targets by HTTP service discovery, and a
-// way to scrape business API servers without holding their credentials.
+// Clusters and Machines of its cell and the Nodes and Pods of each business
+// cluster and of the cell itself, and gives the edge what a stock Prometheus
+// cannot find by itself: object state under kube-state-metrics' own names,
+// targets by HTTP service discovery, and a way to scrape business API servers
+// and the nodes behind them without holding their credentials.
 //
 // It changes nothing anywhere. What it does not know it does not export: the
-// nodes of a cluster that cannot be watched are absent, never stale.
+// nodes and pods of a cluster that cannot be watched are absent, never stale.
 package agent
 
 import (
@@ -14,10 +15,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -47,13 +48,18 @@ type Agent struct {
 	resources rest.Interface
 	clusters  cache.SharedIndexInformer
 	machines  cache.SharedIndexInformer
+	meta      *member // of the cell itself
 	server    *obs.Server
+	durations *prometheus.HistogramVec
 	log       *slog.Logger
 	now       func() time.Time
 
 	changed chan struct{} // has room for one: a note that Clusters changed
 	// secretInterval is how often an undisturbed member looks at its kubeconfig.
 	secretInterval time.Duration
+	// loopback says that the agent itself is reached by a loopback address: then
+	// the nodes may be on this machine, too, and otherwise none is.
+	loopback bool
 
 	mu       sync.Mutex
 	members  map[clusterKey]*member
@@ -86,6 +92,14 @@ func New(opts Options) (*Agent, error) {
 	if a.machines, err = newInformer(resources, "machines", &v1alpha1.Machine{}, trimMachine, a.onCellError); err != nil {
 		return nil, err
 	}
+	if err := a.machines.AddIndexers(indexMachines()); err != nil {
+		return nil, fmt.Errorf("preparing the watch of machines: %w", err)
+	}
+	a.loopback = isLoopback(opts.Advertise)
+	a.meta = a.newMember(memberOptions{
+		key: memberKey{clusterKey: clusterKey{name: metaCluster}}, credential: ownAccount(opts.Cell),
+		log: a.log.With(slog.String("Cluster", metaCluster)),
+	})
 	return a, a.listen()
 }
 
@@ -109,27 +123,22 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// isLoopback says whether an address that complete has accepted is this machine's own.
+func isLoopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
 func (a *Agent) listen() error {
 	registry := obs.NewRegistry()
-	registry.MustRegister(collector{a})
+	a.durations = newDurations()
+	registry.MustRegister(collector{a}, a.durations)
 	server, err := obs.NewServer(obs.ServerOptions{
 		Address: a.opts.Listen, Registry: registry, Ready: a.ready, Handler: a.handler(), Log: a.log,
 	})
 	a.server = server
 	return err
-}
-
-func (a *Agent) handler() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /state/metrics", compressed(http.HandlerFunc(a.serveState)))
-	mux.HandleFunc("GET /sd/business", a.serveDiscovery)
-	mux.HandleFunc("GET /proxy/{namespace}/{cluster}/apiserver/metrics", a.serveProxy)
-	// GET would take HEAD along, and scrape for nobody.
-	mux.HandleFunc("HEAD /proxy/{namespace}/{cluster}/apiserver/metrics", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Allow", http.MethodGet)
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	})
-	return mux
 }
 
 // ready says why the agent cannot speak for its cell yet.
@@ -147,6 +156,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	if _, err := a.clusters.AddEventHandler(a.notes()); err != nil {
 		return fmt.Errorf("watching Clusters: %w", err)
 	}
+	a.meta.start(ctx)
+	defer a.meta.stop()
 	var owned sync.WaitGroup
 	owned.Go(func() { a.clusters.RunWithContext(ctx) })
 	owned.Go(func() { a.machines.RunWithContext(ctx) })

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,14 +19,16 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
 func TestNotReadyBeforeTheCellAnswers(t *testing.T) {
 	s := startAgent(t, restConfig("http://"+loopback+":1"))
-	for _, path := range []string{"/readyz", "/state/metrics", "/sd/business"} {
+	for _, path := range []string{"/readyz", "/state/metrics", "/state/_meta/metrics", "/state/fleet/shop/metrics", "/sd/state", "/sd/kubelet"} {
 		resp, body := s.get(path, nil)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
 		require.Contains(t, body, "not listed yet")
@@ -49,10 +52,14 @@ func TestAgent(t *testing.T) {
 			{"no kubeconfig, then a bad one, then a good one", connects},
 			{"machines", exportsMachines},
 			{"nodes are followed", followsNodes},
+			{"pods are followed", followsPods},
+			{"the cell itself", exportsTheCell},
 			{"discovery", discovers},
 			{"proxy", proxies},
+			{"nodes' own metrics", scrapesNodes},
 			{"a real Prometheus", servesPrometheus},
 			{"one name in two namespaces", refusesTheSecond},
+			{"an older observer", doesWithoutPods},
 			{"rotated kubeconfig", rotates},
 			{"frozen API server", noticesAFreeze},
 			{"dead API server", noticesADeath},
@@ -89,6 +96,7 @@ func connects(t *testing.T, s *site, shop *businessServer) {
 	require.Equal(t, []string{`kube_node_labels{cluster="shop",node="n1",label_topology_kubernetes_io_zone="zone-a",label_topology_pharos_dev_rack="rack-1",label_pharos_dev_pool="workers"} 1`}, s.series("kube_node_labels"))
 	require.Len(t, s.series("kube_node_info"), 1)
 	require.Contains(t, s.series("kube_node_status_condition"), `kube_node_status_condition{cluster="shop",node="n1",condition="Ready",status="true"} 1`)
+	s.within(5*time.Second, "certificate seen", s.has(`pharos_cluster_certificate_expiry_timestamp_seconds{cluster="shop"} `))
 }
 
 func exportsMachines(t *testing.T, s *site, _ *businessServer) {
@@ -114,17 +122,77 @@ func followsNodes(_ *testing.T, s *site, shop *businessServer) {
 	shop.setReady("n1", corev1.ConditionTrue)
 }
 
+func followsPods(t *testing.T, s *site, shop *businessServer) {
+	s.within(5*time.Second, "pods are known", func() bool {
+		_, body := s.get("/metrics", nil)
+		return strings.Contains(body, `pharos_edge_agent_pods_known{cluster="shop"} 1`)
+	})
+	shop.createPod("default", "web-1", "n1")
+	s.within(2*time.Second, "pending", s.has(`kube_pod_status_phase{cluster="shop",namespace="default",pod="web-1",phase="Pending"} 1`))
+	require.Equal(t, []string{`kube_pod_container_resource_requests{cluster="shop",namespace="default",pod="web-1",container="web",node="n1",resource="cpu",unit="core"} 0.25`},
+		s.series("kube_pod_container_resource_requests"))
+	shop.setPod("default", "web-1", corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.2.0.1", HostIP: "10.1.0.1"})
+	s.within(2*time.Second, "running", s.has(`kube_pod_status_phase{cluster="shop",namespace="default",pod="web-1",phase="Running"} 1`))
+	require.Equal(t, []string{`kube_pod_info{cluster="shop",namespace="default",pod="web-1",host_ip="10.1.0.1",pod_ip="10.2.0.1",node="n1",host_network="false"} 1`},
+		s.series("kube_pod_info"))
+	shop.createPod("default", "web-2", "")
+	require.NoError(t, shop.admin.CoreV1().Pods("default").Delete(t.Context(), "web-2", metav1.DeleteOptions{}))
+	s.within(2*time.Second, "gone", func() bool { return len(s.series("kube_pod_info")) == 1 })
+}
+
+// exportsTheCell has the agent show the cluster that it runs in.
+func exportsTheCell(t *testing.T, s *site, _ *businessServer) {
+	const path = "/state/_meta/metrics"
+	host := nodeNamed("host-1")
+	s.create(host)
+	planes := make([]*corev1.Pod, 0, 3)
+	for i, network := range []bool{false, false, true} {
+		planes = append(planes, podNamed("fleet", fmt.Sprint("plane-", i), "host-1"))
+		planes[i].Spec.HostNetwork = network
+		s.create(planes[i])
+		planes[i].Status = corev1.PodStatus{Phase: corev1.PodRunning, PodIP: fmt.Sprint("10.3.0.", i)}
+		require.NoError(t, s.cell.Status().Update(t.Context(), planes[i]))
+	}
+	is := func(sample string) func() bool {
+		return func() bool { return slices.Contains(s.seriesAt(path, ""), sample) }
+	}
+	s.within(10*time.Second, "addresses", is("pharos_cell_addresses_used 2"))
+	require.True(t, is(`pharos_cluster_up{cluster="_meta"} 1`)())
+	require.True(t, is(`kube_node_status_allocatable{cluster="_meta",node="host-1",resource="cpu",unit="core"} 31.5`)())
+	require.Empty(t, s.seriesAt(path, "pharos_cluster_info"), "it is no Cluster")
+	require.Len(t, s.seriesAt(path, `pharos_cluster_certificate_expiry_timestamp_seconds{cluster="_meta"}`), 1)
+	planes[0].Status.Phase = corev1.PodSucceeded
+	require.NoError(t, s.cell.Status().Update(t.Context(), planes[0]))
+	s.within(2*time.Second, "an address is given back", is("pharos_cell_addresses_used 1"))
+	for _, o := range []client.Object{host, planes[0], planes[1], planes[2]} {
+		require.NoError(t, s.cell.Delete(t.Context(), o, client.GracePeriodSeconds(0)))
+	}
+}
+
 func discovers(t *testing.T, s *site, _ *businessServer) {
-	resp, body := s.get("/sd/business", nil)
-	require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
-	var got []target
-	require.NoError(t, json.Unmarshal([]byte(body), &got))
-	require.Empty(t, cmp.Diff([]target{{
-		Targets: []string{s.address},
-		Labels: map[string]string{
-			"__metrics_path__": "/proxy/fleet/shop/apiserver/metrics", "cluster": "shop", "component": "kube-apiserver",
-		},
-	}}, got))
+	at := func(path string, labels ...string) target {
+		out := target{Targets: []string{s.address}, Labels: map[string]string{"__metrics_path__": path}}
+		for i := 0; i < len(labels); i += 2 {
+			out.Labels[labels[i]] = labels[i+1]
+		}
+		return out
+	}
+	for component, want := range map[string][]target{
+		"state":          {at("/state/fleet/shop/metrics", "cluster", "shop"), at("/state/_meta/metrics", "cluster", "_meta")},
+		"kube-apiserver": {at("/proxy/fleet/shop/apiserver/metrics", "cluster", "shop")},
+		"kubelet":        {at("/proxy/fleet/shop/nodes/n1/kubelet/metrics", "cluster", "shop", "node", "n1")},
+		"cadvisor":       {at("/proxy/fleet/shop/nodes/n1/cadvisor/metrics", "cluster", "shop", "node", "n1")},
+		"node-exporter":  {at("/proxy/fleet/shop/nodes/n1/node-exporter/metrics", "cluster", "shop", "node", "n1")},
+		"business":       {at("/proxy/fleet/shop/apiserver/metrics", "cluster", "shop", "component", "kube-apiserver")},
+	} {
+		resp, body := s.get("/sd/"+component, nil)
+		require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+		var got []target
+		require.NoError(t, json.Unmarshal([]byte(body), &got))
+		require.Empty(t, cmp.Diff(want, got), component)
+	}
+	resp, _ := s.get("/sd/etcd", nil)
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
 }
 
 func proxies(t *testing.T, s *site, _ *businessServer) {
@@ -154,6 +222,28 @@ func proxies(t *testing.T, s *site, _ *businessServer) {
 	require.Equal(t, http.StatusMethodNotAllowed, post.StatusCode)
 }
 
+// scrapesNodes scrapes kubelets that ask the cluster's API server whom to let in.
+func scrapesNodes(t *testing.T, s *site, shop *businessServer) {
+	ca := newAuthority(t)
+	host := startMachine(t, ca, asKubelet(shop.objects, "n-host", tells("m")))
+	n := host.node("n-host")
+	require.NoError(t, shop.objects.Create(t.Context(), n))
+	s.observeWith("shop", map[string][]byte{"kubeconfig": kubeconfig(shop.url, "first-token"), secretKeyKubeletCA: ca.pem})
+	s.within(20*time.Second, "authority taken over", func() bool {
+		resp, _ := s.get("/proxy/fleet/shop/nodes/n-host/kubelet/metrics", nil)
+		return resp.StatusCode == http.StatusOK
+	})
+	_, body := s.get("/proxy/fleet/shop/nodes/n-host/cadvisor/metrics", nil)
+	require.Equal(t, "m{path=\"/metrics/cadvisor\"} 1\n", body)
+	_, body = s.get("/proxy/fleet/shop/nodes/n-host/node-exporter/metrics", nil)
+	require.Equal(t, "m{path=\"/metrics\"} 1\n", body)
+	require.NoError(t, shop.objects.Delete(t.Context(), n.DeepCopy()))
+	s.within(2*time.Second, "out of the inventory", func() bool {
+		resp, _ := s.get("/proxy/fleet/shop/nodes/n-host/kubelet/metrics", nil)
+		return resp.StatusCode == http.StatusNotFound
+	})
+}
+
 // servesPrometheus lets a stock Prometheus find and scrape all that the agent offers.
 func servesPrometheus(t *testing.T, s *site, shop *businessServer) {
 	dir := t.TempDir()
@@ -161,13 +251,16 @@ func servesPrometheus(t *testing.T, s *site, shop *businessServer) {
 	require.NoError(t, os.WriteFile(config, []byte(strings.ReplaceAll(`
 global: {scrape_interval: 1s, scrape_timeout: 1s}
 scrape_configs:
-- job_name: edge-agent
-  metrics_path: /state/metrics
+- job_name: state
   honor_labels: true
-  static_configs: [{targets: ["AGENT"]}]
-- job_name: business
+  http_sd_configs: [{url: "http://AGENT/sd/state", refresh_interval: 1s}]
+- job_name: kube-apiserver
   scrape_native_histograms: true
-  http_sd_configs: [{url: "http://AGENT/sd/business", refresh_interval: 1s}]
+  http_sd_configs: [{url: "http://AGENT/sd/kube-apiserver", refresh_interval: 1s}]
+- job_name: edge-agent-self
+  scrape_native_histograms: true
+  always_scrape_classic_histograms: true
+  static_configs: [{targets: ["AGENT"]}]
 `, "AGENT", s.address)), 0o600))
 	address := fmt.Sprintf("%s:%d", loopback, freePort(t))
 	stopAtEnd(t, shop.spawn("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address))
@@ -182,10 +275,13 @@ scrape_configs:
 		}
 	}
 	s.within(20*time.Second, "node state", sees(`kube_node_status_condition{cluster="shop",node="n1",condition="Ready",status="true"} == 1`))
-	s.within(20*time.Second, "API server", sees(`up{job="business",cluster="shop",component="kube-apiserver"} == 1`))
+	s.within(20*time.Second, "API server", sees(`up{job="kube-apiserver",cluster="shop"} == 1`))
 	require.True(t, sees(`apiserver_request_total{cluster="shop"}`)())
 	require.True(t, sees(`kube_node_info * on (cluster, node) group_left (machine) pharos_machine_info`)())
-	require.True(t, sees(`sum(scrape_samples_post_metric_relabeling{job="edge-agent"}) > 10`)())
+	require.True(t, sees(`kube_pod_status_phase{cluster="shop",pod="web-1",phase="Running"}`)())
+	s.within(20*time.Second, "the cell itself", sees(`pharos_cell_addresses_used{cluster="_meta"}`))
+	s.within(20*time.Second, "a native histogram", sees(`histogram_count(pharos_edge_agent_request_duration_seconds{handler="state",code="200"}) > 0`))
+	require.True(t, sees(`pharos_edge_agent_request_duration_seconds_bucket{handler="state",code="200",le="+Inf"} > 0`)())
 }
 
 func refusesTheSecond(t *testing.T, s *site, _ *businessServer) {
@@ -209,9 +305,49 @@ func refusesTheSecond(t *testing.T, s *site, _ *businessServer) {
 	})
 }
 
+// doesWithoutPods takes the rights of an observer as it was before pods were
+// exported, and then adds what is missing.
+func doesWithoutPods(t *testing.T, s *site, shop *businessServer) {
+	host := startMachine(t, newAuthority(t), asKubelet(shop.objects, "n-host", tells("m")))
+	n := host.node("n-host")
+	require.NoError(t, shop.objects.Create(t.Context(), n))
+	defer func() { require.NoError(t, shop.objects.Delete(t.Context(), n.DeepCopy())) }()
+	older := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "older"},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
+			{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
+		},
+	}
+	require.NoError(t, shop.objects.Create(t.Context(), older))
+	shop.bind("old", "older")
+	s.observeWith("shop", map[string][]byte{"kubeconfig": kubeconfig(shop.url, "old-token"), secretKeyKubeletUnverified: []byte("true")})
+	s.within(20*time.Second, "told", func() bool { return s.log.count("pods not watched") == 1 })
+	s.within(5*time.Second, "up all the same", s.has(`pharos_cluster_up{cluster="shop"} 1`))
+	require.Len(t, s.series("kube_node_info"), 2)
+	require.Empty(t, s.series("kube_pod"))
+	_, body := s.get("/metrics", nil)
+	require.Contains(t, body, `pharos_edge_agent_pods_known{cluster="shop"} 0`)
+	require.Contains(t, body, `pharos_edge_agent_pods_known{cluster="_meta"} 1`)
+	require.Contains(t, body, `pharos_edge_agent_clusters{state="up"} 1`)
+	resp, body := s.get("/proxy/fleet/shop/nodes/n-host/kubelet/metrics", nil)
+	require.Equal(t, http.StatusBadGateway, resp.StatusCode)
+	require.Contains(t, body, "it answered 403 Forbidden; the observer needs the verb get on nodes/metrics")
+	resp, _ = s.get("/proxy/fleet/shop/apiserver/metrics", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+
+	older.Rules[0].Resources = append(older.Rules[0].Resources, "pods", "nodes/metrics")
+	require.NoError(t, shop.objects.Update(t.Context(), older))
+	s.within(60*time.Second, "pods", s.has(`kube_pod_info{cluster="shop",namespace="default",pod="web-1"`))
+	require.Equal(t, 1, s.log.count("pods not watched"))
+	resp, _ = s.get("/proxy/fleet/shop/nodes/n-host/kubelet/metrics", nil)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+}
+
 func rotates(t *testing.T, s *site, shop *businessServer) {
 	s.observe("shop", kubeconfig(shop.url, "second-token"))
-	s.within(15*time.Second, "reconnecting", func() bool { return s.log.count("reconnecting") == 1 })
+	before := s.log.count("reconnecting")
+	s.within(15*time.Second, "reconnecting", func() bool { return s.log.count("reconnecting") == before+1 })
 	require.NoError(t, shop.admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "observer-first", metav1.DeleteOptions{}))
 	s.within(5*time.Second, "up", s.has(`pharos_cluster_up{cluster="shop"} 1`))
 	shop.createNode("n3")
@@ -228,8 +364,11 @@ func noticesAFreeze(t *testing.T, s *site, shop *businessServer) {
 	require.NotContains(t, body, shop.url)
 	s.within(25*time.Second, "nodes are absent", func() bool { return len(s.series("kube_node_info")) == 0 })
 	require.NotEmpty(t, s.series("pharos_machine_info"))
-	_, body = s.get("/sd/business", nil)
+	require.Empty(t, s.series("kube_pod"))
+	_, body = s.get("/sd/kube-apiserver", nil)
 	require.Contains(t, body, `"cluster":"shop"`, "an API server that is down is still a target")
+	_, body = s.get("/sd/kubelet", nil)
+	require.Equal(t, "[]\n", body, "which nodes there are is not known")
 	shop.signal(syscall.SIGCONT)
 	s.within(60*time.Second, "up again", s.has(`pharos_cluster_up{cluster="shop"} 1`))
 	require.Len(t, s.series("kube_node_info"), 2)
@@ -248,7 +387,8 @@ func noticesADeath(t *testing.T, s *site, shop *businessServer) {
 func obeysRemoval(t *testing.T, s *site, _ *businessServer) {
 	require.NoError(t, s.cell.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop-observer"}}))
 	s.within(15*time.Second, "not up", s.has(`pharos_cluster_up{cluster="shop"} 0`))
-	require.Empty(t, s.series("kube_node"))
+	require.Empty(t, s.series("kube_"))
+	s.within(5*time.Second, "certificates forgotten", func() bool { return len(s.series("pharos_cluster_certificate")) == 0 })
 	s.within(5*time.Second, "credentials forgotten", func() bool {
 		resp, body := s.get("/proxy/fleet/shop/apiserver/metrics", nil)
 		return resp.StatusCode == http.StatusBadGateway && strings.Contains(body, "no usable kubeconfig")
@@ -260,6 +400,8 @@ func forgets(t *testing.T, s *site, _ *businessServer) {
 	s.within(5*time.Second, "gone", func() bool { return len(s.series("pharos_")) == 0 })
 	_, body := s.get("/metrics", nil)
 	require.NotContains(t, body, `cluster="shop"`)
-	_, body = s.get("/sd/business", nil)
-	require.Equal(t, "[]\n", body)
+	for _, component := range []string{"kube-apiserver", "kubelet"} {
+		_, body = s.get("/sd/"+component, nil)
+		require.Equal(t, "[]\n", body)
+	}
 }

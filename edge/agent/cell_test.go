@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 )
 
 // While the cell's API server is dead, what the cell says is as last seen: no
@@ -30,15 +29,13 @@ func TestADeadCellShows(t *testing.T) {
 	a.now = func() time.Time { return now }
 	shop := clusterNamed("fleet", "shop")
 	require.NoError(t, a.clusters.GetStore().Add(shop))
-	conn, err := connect(kubeconfig("https://127.0.0.1:1", "x"), nopWatchError)
-	require.NoError(t, err)
-	require.NoError(t, conn.nodes.GetStore().Add(nodeNamed("n1")))
-	m := &member{key: keyOf(shop), conn: conn}
-	a.members[m.key.clusterKey] = m
-	says := func() ([]string, []*corev1.Node) {
+	m := adopt(t, a, "shop", connected(t, kubeconfig("https://127.0.0.1:1", "x")))
+	require.NoError(t, m.conn.nodes.Add(nodeNamed("n1")))
+	says := func() (samples []string, nodes int) {
 		m.good(now)
-		s := a.state()
-		return samplesOf(written(t, state{clusters: []clusterState{{spec: s.clusters[0].spec, up: s.clusters[0].up}}})), s.clusters[0].nodes
+		s, known := a.stateOf(m.key.clusterKey)
+		require.True(t, known)
+		return samplesOf(written(t, s)), len(s.clusters[0].nodes)
 	}
 	const up, down = `pharos_cluster_up{cluster="shop"} 1`, `pharos_cluster_up{cluster="shop"} 0`
 
@@ -54,7 +51,7 @@ func TestADeadCellShows(t *testing.T) {
 	now = now.Add(time.Second)
 	samples, nodes := says()
 	require.Contains(t, samples, down)
-	require.Len(t, nodes, 1, "the nodes are watched in their own cluster")
+	require.Equal(t, 1, nodes, "the nodes are watched in their own cluster")
 
 	dead.Store(false)
 	require.NoError(t, a.probeCell(t.Context()))

@@ -2,44 +2,38 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
-
-	"github.com/pharos-fleet/pharos/internal/kube"
 )
 
-// errHangs says that the API server answers and our watch does not. To wait
-// for the watch would be to wait for its own back-off, or for ever.
-var errHangs = errors.New("the watch of nodes hangs: nodes have changed and it did not say so")
-
-// connection is one way into a business cluster: credentials, a transport of
-// its own, and a watch of Nodes. It lasts until the credentials change or the
+// connection is one way into a cluster: credentials, transports of its own, and
+// watches of Nodes and Pods. It lasts until the credentials change or the
 // cluster has not answered for a while.
 type connection struct {
 	http   *http.Client
 	base   *url.URL
 	client kubernetes.Interface
-	nodes  cache.SharedIndexInformer
+	nodes  *watched[string, *nodeOutline]
+	pods   *watched[podKey, *podOutline]
+	// scraper reads the nodes' own metrics.
+	scraper *nodeScraper
+	peeker  *certificatePeeker
 }
 
-func connect(kubeconfig []byte, onError cache.WatchErrorHandlerWithContext) (*connection, error) {
-	config, err := kube.ConfigFromBytes(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+// connect prepares a connection and calls nobody. The watches tell onError what
+// breaks them.
+func connect(a access, loopback bool, onError func(error)) (*connection, error) {
+	config := rest.CopyConfig(a.config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// client-go shares transports between equal configurations, and a shared
@@ -57,81 +51,70 @@ func connect(kubeconfig []byte, onError cache.WatchErrorHandlerWithContext) (*co
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}
 	// A redirect would carry the credentials to somewhere else.
-	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.http.CheckRedirect = refuseRedirects
 	if c.client, err = kubernetes.NewForConfigAndClient(config, c.http); err != nil {
 		return nil, fmt.Errorf("preparing the connection: %w", err)
 	}
-	if c.nodes, err = newInformer(c.client.CoreV1().RESTClient(), "nodes", &corev1.Node{}, trimNode, onError); err != nil {
+	if c.scraper, err = newNodeScraper(a, loopback); err != nil {
 		return nil, err
 	}
+	if c.peeker, err = newCertificatePeeker(config, base); err != nil {
+		return nil, err
+	}
+	c.nodes = newWatched("nodes", &corev1.Node{}, nodeSource(c.client), drawNode, onError)
+	c.pods = newWatched("pods", &corev1.Pod{}, podSource(c.client), drawPod, onError)
 	return c, nil
 }
 
-// run watches Nodes until ctx ends.
-func (c *connection) run(ctx context.Context) {
-	c.nodes.RunWithContext(ctx)
-	c.http.CloseIdleConnections()
+func refuseRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+func nodeSource(c kubernetes.Interface) source {
+	return source{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.CoreV1().Nodes().List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.CoreV1().Nodes().Watch(ctx, o)
+		},
+	}
 }
 
-// probe finds out whether the watch of Nodes tells the truth now: the API
-// server and its etcd answer a consistent read, and a second watch from where
-// ours stands sees nothing that ours does not. It fails rather than hang.
+func podSource(c kubernetes.Interface) source {
+	return source{
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return c.CoreV1().Pods(metav1.NamespaceAll).List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
+		},
+	}
+}
+
+// run watches until ctx ends.
+func (c *connection) run(ctx context.Context) {
+	var watching sync.WaitGroup
+	watching.Go(func() { c.nodes.run(ctx) })
+	watching.Go(func() { c.pods.run(ctx) })
+	watching.Wait()
+	// The transport's wrappers hide it from the http.Client's own method.
+	utilnet.CloseIdleConnectionsFor(c.http.Transport)
+	c.scraper.close()
+}
+
+// probe finds out whether the API server and its etcd answer a consistent read,
+// and whether the watch of Nodes tells the truth. It fails rather than hang.
 func (c *connection) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	if _, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return fmt.Errorf("reading nodes: %w", err)
 	}
-	if !c.nodes.HasSynced() {
-		return errors.New("nodes are not listed yet")
-	}
-	position := c.nodes.LastSyncResourceVersion()
-	moved, err := c.movedSince(ctx, position)
-	if err != nil || !moved {
-		return err
-	}
-	return c.awaitMove(ctx, position)
+	return c.nodes.truthful(ctx)
 }
 
-// movedSince looks for a moment whether there is a change after the position.
-func (c *connection) movedSince(ctx context.Context, position string) (bool, error) {
-	w, err := c.client.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{ResourceVersion: position, TimeoutSeconds: ptr.To[int64](1)})
-	if apierrors.IsResourceExpired(err) {
-		return true, nil // so much has changed that the position is forgotten
-	}
-	if err != nil {
-		return false, fmt.Errorf("watching nodes: %w", err)
-	}
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false, fmt.Errorf("watching nodes: %w", ctx.Err())
-		case event, open := <-w.ResultChan():
-			if !open {
-				return false, nil
-			}
-			if event.Type != watch.Error {
-				return true, nil
-			}
-			if err := apierrors.FromObject(event.Object); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-				return false, fmt.Errorf("watching nodes: %w", err)
-			}
-			return true, nil
-		}
-	}
-}
-
-// awaitMove waits until our watch has left the position.
-func (c *connection) awaitMove(ctx context.Context, position string) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for c.nodes.LastSyncResourceVersion() == position {
-		select {
-		case <-ctx.Done():
-			return errHangs
-		case <-tick.C:
-		}
-	}
-	return nil
+// probePods finds out whether the watch of Pods tells the truth.
+func (c *connection) probePods(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return c.pods.truthful(ctx)
 }

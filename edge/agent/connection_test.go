@@ -14,8 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/cache"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/transport"
+
+	"github.com/pharos-fleet/pharos/internal/kube"
 )
 
 // TestProbeFindsAWatchThatHangs puts something between agent and API server
@@ -25,14 +27,14 @@ func TestProbeFindsAWatchThatHangs(t *testing.T) {
 	business.createNode("n1")
 	hang := &hangingWatch{gate: make(chan struct{})}
 	front := hang.serve(t, business.url)
-	conn, err := connect(kubeconfig(front, "first-token"), nopWatchError)
-	require.NoError(t, err)
+	conn := connected(t, kubeconfig(front, "first-token"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { conn.run(ctx) })
 	defer watching.Wait()
 	defer cancel()
 
+	var err error
 	waitFor(10*time.Second, func() bool {
 		err = conn.probe(t.Context())
 		return err == nil
@@ -44,11 +46,43 @@ func TestProbeFindsAWatchThatHangs(t *testing.T) {
 	require.NoError(t, conn.probe(t.Context()), "nothing has happened that it could have missed")
 	business.setReady("n1", corev1.ConditionTrue)
 	require.ErrorContains(t, conn.probe(t.Context()), "the watch of nodes hangs")
+	business.createPod("default", "web", "n1")
+	require.ErrorContains(t, conn.probePods(t.Context()), "the watch of pods hangs")
+	conn.pods.restart()
 	hang.end()
 	require.True(t, waitFor(10*time.Second, func() bool { return conn.probe(t.Context()) == nil }))
+	require.True(t, waitFor(10*time.Second, func() bool { return conn.probePods(t.Context()) == nil }))
+	require.Len(t, conn.pods.all(), 1)
 }
 
-func nopWatchError(context.Context, *cache.Reflector, error) {}
+// connected is a connection by a kubeconfig; nothing watches it yet.
+func connected(t *testing.T, kubeconfig []byte) *connection {
+	t.Helper()
+	secret := &corev1.Secret{Data: map[string][]byte{kube.SecretKeyKubeconfig: kubeconfig}}
+	return connectedBy(t, secret)
+}
+
+func connectedBy(t *testing.T, secret *corev1.Secret) *connection {
+	t.Helper()
+	a, err := credentialIn(secret).open()
+	require.NoError(t, err)
+	conn, err := connect(a, true, func(error) {})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		utilnet.CloseIdleConnectionsFor(conn.http.Transport)
+		conn.scraper.close()
+	})
+	return conn
+}
+
+// adopt gives an agent that does not run a member with a connection.
+func adopt(t *testing.T, a *Agent, cluster string, conn *connection) *member {
+	t.Helper()
+	m := a.newMember(memberOptions{key: keyOf(clusterNamed("fleet", cluster)), log: a.log})
+	m.conn = conn
+	a.members[m.key.clusterKey] = m
+	return m
+}
 
 // hangingWatch holds what long watches say back between begin and end.
 type hangingWatch struct {

@@ -92,7 +92,12 @@ func (a *Agent) apply(ctx context.Context, wanted []*v1alpha1.Cluster) {
 	defer a.mu.Unlock()
 	for key := range keep {
 		if a.members[key.clusterKey] == nil && ctx.Err() == nil {
-			a.members[key.clusterKey] = a.startMember(ctx, key)
+			m := a.newMember(memberOptions{
+				key: key, credential: observerOf(a.cell, key),
+				log: a.log.With(slog.String("Cluster", key.namespace+"/"+key.name)),
+			})
+			m.start(ctx)
+			a.members[key.clusterKey] = m
 		}
 	}
 }
@@ -118,7 +123,10 @@ func (a *Agent) member(key clusterKey) *member {
 }
 
 func listOf[T any](informer cache.SharedIndexInformer) []T {
-	objects := informer.GetStore().List()
+	return typed[T](informer.GetStore().List())
+}
+
+func typed[T any](objects []any) []T {
 	out := make([]T, 0, len(objects))
 	for _, o := range objects {
 		if typed, ok := o.(T); ok {

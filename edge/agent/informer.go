@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +30,9 @@ func resourceClient(cell *rest.Config) (rest.Interface, error) {
 // newInformer watches every object of a resource and keeps of each what trim leaves.
 func newInformer(client rest.Interface, resource string, kind runtime.Object, trim cache.TransformFunc, onError cache.WatchErrorHandlerWithContext) (cache.SharedIndexInformer, error) {
 	source := cache.NewListWatchFromClient(client, resource, metav1.NamespaceAll, fields.Everything())
-	informer := cache.NewSharedIndexInformerWithOptions(source, kind, cache.SharedIndexInformerOptions{ObjectDescription: resource})
+	informer := cache.NewSharedIndexInformerWithOptions(source, kind, cache.SharedIndexInformerOptions{
+		ObjectDescription: resource, Indexers: cache.Indexers{},
+	})
 	if err := informer.SetTransform(trim); err != nil {
 		return nil, fmt.Errorf("preparing the watch of %s: %w", resource, err)
 	}
@@ -74,64 +75,4 @@ func trimMachine(o any) (any, error) {
 			FailureDomain: m.Spec.FailureDomain, State: m.Spec.State,
 		},
 	}, nil
-}
-
-// maxConditions bounds what one node may take; kubelets and problem detectors
-// set about a dozen.
-const maxConditions = 32
-
-// exportedLabels are the node labels that leave the business cluster.
-var exportedLabels = []string{corev1.LabelTopologyZone, v1alpha1.LabelRack, v1alpha1.LabelPool}
-
-func trimNode(o any) (any, error) {
-	n, ok := o.(*corev1.Node)
-	if !ok {
-		return o, nil
-	}
-	meta := identityOf(n.ObjectMeta)
-	meta.Labels = map[string]string{}
-	for _, key := range exportedLabels {
-		if value, ok := n.Labels[key]; ok {
-			meta.Labels[key] = value
-		}
-	}
-	info := n.Status.NodeInfo
-	return &corev1.Node{
-		ObjectMeta: meta,
-		Spec:       corev1.NodeSpec{Unschedulable: n.Spec.Unschedulable, ProviderID: n.Spec.ProviderID, PodCIDR: n.Spec.PodCIDR},
-		Status: corev1.NodeStatus{
-			Conditions: trimConditions(n.Status.Conditions),
-			Addresses:  internalAddress(n.Status.Addresses),
-			NodeInfo: corev1.NodeSystemInfo{
-				KernelVersion: info.KernelVersion, OSImage: info.OSImage, SystemUUID: info.SystemUUID,
-				ContainerRuntimeVersion: info.ContainerRuntimeVersion, KubeletVersion: info.KubeletVersion,
-			},
-		},
-	}, nil
-}
-
-// trimConditions keeps the first condition of each type: two would be two
-// samples of one series.
-func trimConditions(in []corev1.NodeCondition) []corev1.NodeCondition {
-	out := make([]corev1.NodeCondition, 0, min(len(in), maxConditions))
-	seen := map[corev1.NodeConditionType]bool{}
-	for _, c := range in {
-		if len(out) == maxConditions {
-			break
-		}
-		if !seen[c.Type] {
-			seen[c.Type] = true
-			out = append(out, corev1.NodeCondition{Type: c.Type, Status: c.Status})
-		}
-	}
-	return out
-}
-
-func internalAddress(in []corev1.NodeAddress) []corev1.NodeAddress {
-	for _, a := range in {
-		if a.Type == corev1.NodeInternalIP {
-			return []corev1.NodeAddress{a}
-		}
-	}
-	return nil
 }

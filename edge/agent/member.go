@@ -4,21 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
-
-	"github.com/pharos-fleet/pharos/internal/kube"
 )
 
 const (
@@ -43,37 +35,56 @@ const (
 
 var errRotated = errors.New("the kubeconfig has changed")
 
-// member keeps a connection to one business cluster. It has one goroutine.
+// member keeps a connection to one cluster: a business cluster, or the cell
+// itself.
 type member struct {
 	key    memberKey
-	cell   kubernetes.Interface
 	log    *slog.Logger
 	now    func() time.Time
 	cancel context.CancelFunc
 	done   chan struct{}
+	// credential reads what the connection is made of.
+	credential func(context.Context) (credential, error)
+	// loopback lets nodes be on this machine.
+	loopback bool
 	// secretInterval is the Agent's.
 	secretInterval time.Duration
-	errors         atomic.Int64 // failures to connect, of the watch and of probes
+	errors         atomic.Int64 // failures to connect, of the watches and of probes
+	certificates   expiry
+	scrapes        *scrapeLog
+	pods           podWatch
 
 	mu       sync.Mutex
-	conn     *connection // the newest, kept for the proxy while it is tried again
-	known    bool        // whether conn watches and has had a good probe
-	lastGood time.Time   // when a probe was last good; at first, when the member began
-	trouble  trouble     // what the last attempt failed of, if none has been good since
+	conn     *connection        // the newest, kept for the proxy while it is tried again
+	used     *[sha256.Size]byte // the credential that conn was made of
+	known    bool               // whether conn watches and has had a good probe
+	lastGood time.Time          // when a probe was last good; at first, when the member began
+	trouble  trouble            // what the last attempt failed of, if none has been good since
 }
 
-func (a *Agent) startMember(ctx context.Context, key memberKey) *member {
-	ctx, cancel := context.WithCancel(ctx)
-	m := &member{
-		key: key, cell: a.cell, now: a.now, lastGood: a.now(),
-		log:    a.log.With(slog.String("Cluster", key.namespace+"/"+key.name)),
-		cancel: cancel, done: make(chan struct{}), secretInterval: a.secretInterval,
+// memberOptions are what a member needs of its Agent.
+type memberOptions struct {
+	key        memberKey
+	credential func(context.Context) (credential, error)
+	log        *slog.Logger
+}
+
+// newMember returns a member that does nothing yet.
+func (a *Agent) newMember(o memberOptions) *member {
+	return &member{
+		key: o.key, credential: o.credential, log: o.log, now: a.now, lastGood: a.now(),
+		scrapes: newScrapeLog(o.log), loopback: a.loopback,
+		secretInterval: a.secretInterval, done: make(chan struct{}), cancel: func() {},
 	}
+}
+
+// start runs the member until stop, or the end of ctx.
+func (m *member) start(ctx context.Context) {
+	ctx, m.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(m.done)
 		m.run(ctx)
 	}()
-	return m
 }
 
 // stop returns once the member has ended.
@@ -96,7 +107,7 @@ func (m *member) run(ctx context.Context) {
 			continue
 		}
 		if ctx.Err() == nil && !said {
-			m.log.Error("business cluster not watched, trying again until it is", slog.Any("error", err))
+			m.log.Error("cluster not watched, trying again until it is", slog.Any("error", err))
 			said = true
 		}
 		sleep(ctx, retry.NextBackOff())
@@ -105,7 +116,7 @@ func (m *member) run(ctx context.Context) {
 
 // connectOnce keeps one connection as long as it is of use, and says why it ended.
 func (m *member) connectOnce(ctx context.Context, onGood func()) error {
-	kubeconfig, err := m.readKubeconfig(ctx)
+	credential, err := m.credential(ctx)
 	if _, gone := errors.AsType[*noKubeconfigError](err); gone {
 		m.use(nil) // whoever took it away meant it
 	}
@@ -113,7 +124,7 @@ func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 		m.fail(troubleOfReading(err))
 		return err
 	}
-	conn, err := connect(kubeconfig, m.onWatchError)
+	conn, err := m.open(credential)
 	m.use(conn)
 	if err != nil {
 		m.fail(kubeconfigBroken)
@@ -121,11 +132,34 @@ func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 	}
 	defer m.doubt()
 	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() { conn.run(ctx) })
-	defer watching.Wait()
+	var owned sync.WaitGroup
+	owned.Go(func() { conn.run(ctx) })
+	owned.Go(func() { m.followPods(ctx, conn) })
+	owned.Go(func() { conn.peeker.run(ctx, &m.certificates) })
+	defer owned.Wait()
 	defer cancel()
-	return m.keep(ctx, conn, sha256.Sum256(kubeconfig), onGood)
+	return m.keep(ctx, conn, credential.digest, onGood)
+}
+
+// open makes a connection of a credential. What is known of the certificates
+// outlives a connection, and not the credential.
+func (m *member) open(c credential) (*connection, error) {
+	m.mu.Lock()
+	same := m.used != nil && *m.used == c.digest
+	m.used = &c.digest
+	m.mu.Unlock()
+	access, err := c.open()
+	var ends time.Time
+	if err == nil {
+		ends, err = clientExpiry(access.config)
+	}
+	if !same || err != nil {
+		m.certificates.begin(ends)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return connect(access, m.loopback, m.onWatchError)
 }
 
 // keep probes a connection until its watch hangs, it is dead for too long, or
@@ -140,7 +174,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 		}
 		if err == nil {
 			if !good {
-				m.log.Info("business cluster watched")
+				m.log.Info("cluster watched")
 			}
 			good, began = true, m.now()
 			m.good(began)
@@ -149,7 +183,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 			return err
 		}
 		if secretDue(m.now().Sub(lastSecret), interval, err != nil) {
-			if err := m.checkSecret(ctx, used); err != nil {
+			if err := m.checkCredential(ctx, used); err != nil {
 				return err
 			}
 			lastSecret, interval = m.now(), wait.Jitter(m.secretInterval, secretJitter)
@@ -170,44 +204,22 @@ func secretDue(age, interval time.Duration, failing bool) bool {
 	return age >= interval || (failing && age >= secretFailing)
 }
 
-// checkSecret asks for the end of a connection whose kubeconfig has changed or
-// is gone. A cell that does not answer is no reason to end it.
-func (m *member) checkSecret(ctx context.Context, used [sha256.Size]byte) error {
-	kubeconfig, err := m.readKubeconfig(ctx)
+// checkCredential asks for the end of a connection whose kubeconfig has changed
+// or is gone. A cell that does not answer is no reason to end it.
+func (m *member) checkCredential(ctx context.Context, used [sha256.Size]byte) error {
+	credential, err := m.credential(ctx)
 	if _, gone := errors.AsType[*noKubeconfigError](err); gone {
 		return err
 	}
-	if err == nil && sha256.Sum256(kubeconfig) != used {
+	if err == nil && credential.digest != used {
 		return errRotated
 	}
 	return nil
 }
 
-// noKubeconfigError says that the cell answered, and has no kubeconfig for us.
-type noKubeconfigError struct{ reason string }
-
-func (e *noKubeconfigError) Error() string { return e.reason }
-
-func (m *member) readKubeconfig(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, secretTimeout)
-	defer cancel()
-	secret, err := m.cell.CoreV1().Secrets(m.key.namespace).Get(ctx, m.key.secret, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, &noKubeconfigError{fmt.Sprintf("Secret %s/%s does not exist", m.key.namespace, m.key.secret)}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s/%s: %w", m.key.namespace, m.key.secret, err)
-	}
-	kubeconfig := secret.Data[kube.SecretKeyKubeconfig]
-	if len(kubeconfig) == 0 {
-		return nil, &noKubeconfigError{fmt.Sprintf("Secret %s/%s has no key %s", m.key.namespace, m.key.secret, kube.SecretKeyKubeconfig)}
-	}
-	return kubeconfig, nil
-}
-
-func (m *member) onWatchError(_ context.Context, _ *cache.Reflector, err error) {
+func (m *member) onWatchError(err error) {
 	m.errors.Add(1)
-	m.log.Debug("watch of nodes interrupted", slog.Any("error", err))
+	m.log.Debug("watch interrupted", slog.Any("error", err))
 }
 
 // use replaces the connection; nil forgets it, credentials and all.
@@ -215,6 +227,11 @@ func (m *member) use(c *connection) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.conn, m.known = c, false
+	m.pods.forget()
+	if c == nil {
+		m.used = nil
+		m.certificates.begin(time.Time{})
+	}
 }
 
 func (m *member) good(at time.Time) {
@@ -235,18 +252,6 @@ func (m *member) connection() *connection {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.conn
-}
-
-// view says whether the cluster is up at the given time, and which nodes it is
-// known to have; nil when they are not known.
-func (m *member) view(now time.Time) (up bool, nodes []*corev1.Node) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	age := now.Sub(m.lastGood)
-	if !m.known || age > nodesFor {
-		return false, nil
-	}
-	return age <= upFor, listOf[*corev1.Node](m.conn.nodes)
 }
 
 // age is the time since the cluster was last seen to be watched, or since we began.

@@ -4,31 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"maps"
 	"net/http"
-	"net/url"
-	"strconv"
-	"time"
+	"sync"
 )
 
-const (
-	// maxProxied bounds what one scrape may bring, compressed or not. A large
-	// API server has some ten megabytes of metrics.
-	maxProxied = 64 << 20
-	// proxyTimeout bounds a scrape that states no time-out of its own.
-	proxyTimeout = 10 * time.Second
-	// scrapeTimeoutHeader is how Prometheus tells its time-out.
-	scrapeTimeoutHeader = "X-Prometheus-Scrape-Timeout-Seconds"
-)
+// errNoKubeconfig says that a cluster is known and there is no way into it.
+var errNoKubeconfig = errors.New("there is no usable kubeconfig for it")
 
-// passedHeaders go from the scraper to the API server: which format it reads,
-// protobuf included, and by which compression.
-var passedHeaders = []string{"Accept", "Accept-Encoding"}
-
-// serveProxy scrapes the metrics of a business cluster's API server with the
+// serveAPIServer scrapes the metrics of a business cluster's API server with the
 // observer's credentials, so that no Prometheus needs them.
-func (a *Agent) serveProxy(w http.ResponseWriter, r *http.Request) {
+func (a *Agent) serveAPIServer(w http.ResponseWriter, r *http.Request) {
 	m := a.member(clusterKey{r.PathValue("namespace"), r.PathValue("cluster")})
 	if m == nil {
 		http.Error(w, "no such Cluster is watched", http.StatusNotFound)
@@ -36,73 +23,112 @@ func (a *Agent) serveProxy(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), proxyDeadline(r.Header))
 	defer cancel()
-	resp, err := m.scrape(ctx, r.Header)
+	resp, err := m.scrapeAPIServer(ctx, r.Header)
 	if err != nil {
+		m.scrapes.failed(componentAPIServer, err)
 		http.Error(w, "scraping the API server: "+err.Error(), http.StatusBadGateway)
 		return
 	}
+	m.pass(w, resp, componentAPIServer, maxOfAPIServer)
+}
+
+func (m *member) scrapeAPIServer(ctx context.Context, header http.Header) (*http.Response, error) {
+	conn := m.connection()
+	if conn == nil {
+		return nil, errNoKubeconfig
+	}
+	return get(ctx, conn.http, conn.base.JoinPath("metrics").String(), header)
+}
+
+// serveNode scrapes one endpoint of a node that the business cluster is known to
+// have, and of no other: it leads nowhere else.
+func (a *Agent) serveNode(e endpoint) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		m := a.member(clusterKey{r.PathValue("namespace"), r.PathValue("cluster")})
+		if m == nil {
+			http.Error(w, "no such Cluster is watched", http.StatusNotFound)
+			return
+		}
+		conn, node, ok := m.node(a.now(), r.PathValue("node"))
+		if !ok {
+			http.Error(w, "the Cluster is not known to have this node", http.StatusNotFound)
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), proxyDeadline(r.Header))
+		defer cancel()
+		resp, done, err := conn.scraper.scrape(ctx, node, e, r.Header)
+		if err != nil {
+			m.scrapes.failed(e.name, err)
+			http.Error(w, fmt.Sprintf("scraping %s of node %s: %v%s", e.name, node.name, err, advice(err)), http.StatusBadGateway)
+			return
+		}
+		defer done()
+		m.pass(w, resp, e.name, maxOfNode)
+	}
+}
+
+// pass hands a response on. Half of one must not look like a whole one.
+func (m *member) pass(w http.ResponseWriter, resp *http.Response, component string, limit int64) {
 	defer func() { _ = resp.Body.Close() }()
 	for _, key := range []string{"Content-Type", "Content-Encoding"} {
 		if value := resp.Header.Get(key); value != "" {
 			w.Header().Set(key, value)
 		}
 	}
-	if err := copyBounded(w, resp.Body, maxProxied); err != nil {
-		a.log.Warn("scrape through the proxy ended early", slog.String("Cluster", m.key.namespace+"/"+m.key.name), slog.Any("error", err))
-		panic(http.ErrAbortHandler) // half a scrape must not look like a whole one
+	if err := copyBounded(w, resp.Body, limit); err != nil {
+		m.scrapes.failed(component, err)
+		panic(http.ErrAbortHandler)
 	}
 }
 
-func (m *member) scrape(ctx context.Context, header http.Header) (*http.Response, error) {
-	conn := m.connection()
-	if conn == nil {
-		return nil, errors.New("there is no usable kubeconfig for it")
+// advice says what to do about a failure that does not pass by itself.
+func advice(err error) string {
+	switch reasonOf(err) {
+	case scrapeUntrusted:
+		return "; have the cluster sign the serving certificates of its kubelets (serverTLSBootstrap), or put the authority that does into the observer's Secret as " +
+			secretKeyKubeletCA + ", or, if whoever answers at a node's address may have the observer's token, set " + secretKeyKubeletUnverified + " there to \"true\""
+	case scrapeRefused:
+		return "; the observer needs the verb get on nodes/metrics: apply deploy/business to the business cluster"
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, conn.base.JoinPath("metrics").String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("building a request: %w", err)
-	}
-	for _, key := range passedHeaders {
-		if values := header.Values(key); len(values) > 0 {
-			req.Header[key] = values
-		}
-	}
-	resp, err := conn.http.Do(req)
-	if err != nil {
-		return nil, withoutURL(err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, errors.Join(fmt.Errorf("it answered %s", resp.Status), resp.Body.Close())
-	}
-	return resp, nil
+	return ""
 }
 
-// withoutURL leaves out the address of a business cluster, which a scraper
-// need not know.
-func withoutURL(err error) error {
-	if withURL, ok := errors.AsType[*url.Error](err); ok {
-		return withURL.Err
-	}
-	return err
+// scrapeLog counts the failed scrapes of one cluster, and tells once of each
+// kind, so that a thousand nodes of one fault are one line.
+type scrapeLog struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	counts map[scrapeFailure]int
 }
 
-// proxyDeadline is the scraper's own time-out where it states a shorter one.
-func proxyDeadline(h http.Header) time.Duration {
-	seconds, err := strconv.ParseFloat(h.Get(scrapeTimeoutHeader), 64)
-	if err != nil || !(seconds > 0 && seconds < proxyTimeout.Seconds()) {
-		return proxyTimeout
-	}
-	return time.Duration(seconds * float64(time.Second))
+type scrapeFailure struct {
+	component string
+	reason    scrapeReason
 }
 
-// copyBounded fails when there are more than limit bytes.
-func copyBounded(w io.Writer, r io.Reader, limit int64) error {
-	n, err := io.Copy(w, io.LimitReader(r, limit))
-	if err != nil || n < limit {
-		return err
+func newScrapeLog(log *slog.Logger) *scrapeLog {
+	return &scrapeLog{log: log, counts: map[scrapeFailure]int{}}
+}
+
+func (s *scrapeLog) failed(component string, err error) {
+	kind := scrapeFailure{component, reasonOf(err)}
+	s.mu.Lock()
+	s.counts[kind]++
+	first := s.counts[kind] == 1
+	s.mu.Unlock()
+	level := slog.LevelDebug
+	if first && kind.reason != scrapeCancelled {
+		level = slog.LevelWarn
 	}
-	if more, _ := r.Read(make([]byte, 1)); more > 0 {
-		return fmt.Errorf("metrics are larger than %d bytes", limit)
-	}
-	return nil
+	s.log.Log(context.Background(), level, "scrape through the proxy failed; further ones of this kind are counted, and told only at debug",
+		slog.String("component", component), slog.String("reason", string(kind.reason)),
+		slog.String("error", err.Error()+advice(err)))
+}
+
+// totals returns the counts of failures.
+func (s *scrapeLog) totals() map[scrapeFailure]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.counts)
 }

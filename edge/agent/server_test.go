@@ -6,7 +6,9 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -20,9 +22,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
@@ -40,6 +46,8 @@ type businessServer struct {
 	url   string
 	proc  *exec.Cmd
 	admin kubernetes.Interface
+	// objects is the administrator's, too, for any kind.
+	objects client.Client
 }
 
 func startBusiness(t *testing.T) *businessServer {
@@ -51,16 +59,17 @@ func startBusiness(t *testing.T) *businessServer {
 	stopAtEnd(t, s.spawn("etcd", "--data-dir="+filepath.Join(s.dir, "etcd"), "--listen-client-urls="+s.etcd,
 		"--advertise-client-urls="+s.etcd, "--listen-peer-urls="+peer, "--initial-advertise-peer-urls="+peer,
 		"--initial-cluster=default="+peer, "--unsafe-no-fsync"))
-	s.write("tokens.csv", "admin-token,admin,1,system:masters\nfirst-token,first,2\nsecond-token,second,3\n")
+	s.write("tokens.csv", "admin-token,admin,1,system:masters\nfirst-token,first,2\nsecond-token,second,3\nold-token,old,4\n")
 	s.write("sa.key", newKey(t))
 	s.start()
 	t.Cleanup(func() { s.kill() })
 	var err error
-	s.admin, err = kubernetes.NewForConfig(&rest.Config{
-		Host: s.url, BearerToken: "admin-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true},
-	})
+	config := &rest.Config{Host: s.url, BearerToken: "admin-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
+	s.admin, err = kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	s.allow("first", "second")
+	s.objects, err = client.New(config, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	s.install("first", "second")
 	return s
 }
 
@@ -106,7 +115,7 @@ func (s *businessServer) start() {
 		"--service-account-issuer=https://business.example", "--service-account-key-file="+key,
 		"--service-account-signing-key-file="+key, "--token-auth-file="+filepath.Join(s.dir, "tokens.csv"),
 		"--authorization-mode=RBAC", "--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
-		"--anonymous-auth=false")
+		"--anonymous-auth=false", "--disable-admission-plugins=ServiceAccount")
 	client, err := kubernetes.NewForConfig(&rest.Config{
 		Host: s.url, BearerToken: "admin-token", TLSClientConfig: rest.TLSClientConfig{Insecure: true}, Timeout: 2 * time.Second,
 	})
@@ -134,26 +143,35 @@ func (s *businessServer) signal(sig os.Signal) {
 	require.NoError(s.t, s.proc.Process.Signal(sig))
 }
 
-// allow lets users do what an observer may, and nothing else.
-func (s *businessServer) allow(users ...string) {
+// install gives the cluster what deploy has for it, and lets users do what the
+// observer's account may.
+func (s *businessServer) install(users ...string) {
 	s.t.Helper()
-	ctx := s.t.Context()
-	_, err := s.admin.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "observer"},
-		Rules: []rbacv1.PolicyRule{
-			{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: []string{"get", "list", "watch"}},
-			{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
-		},
-	}, metav1.CreateOptions{})
+	require.NoError(s.t, s.objects.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pharos-system"}}))
+	file, err := os.Open(filepath.Join("..", "..", "deploy", "business", "observer.yaml"))
 	require.NoError(s.t, err)
-	for _, user := range users {
-		_, err := s.admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "observer-" + user},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "observer"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
-		}, metav1.CreateOptions{})
+	defer func() { _ = file.Close() }()
+	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(o)
+		if errors.Is(err, io.EOF) {
+			break
+		}
 		require.NoError(s.t, err)
+		require.NoError(s.t, s.objects.Create(s.t.Context(), o), "%s %s", o.GetKind(), o.GetName())
 	}
+	for _, user := range users {
+		s.bind(user, "pharos-observer")
+	}
+}
+
+func (s *businessServer) bind(user, role string) {
+	s.t.Helper()
+	require.NoError(s.t, s.objects.Create(s.t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "observer-" + user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}},
+	}))
 }
 
 func (s *businessServer) createNode(name string) {
@@ -173,6 +191,28 @@ func (s *businessServer) setReady(name string, status corev1.ConditionStatus) {
 	require.NoError(s.t, err)
 }
 
+func podNamed(namespace, name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{
+			Name: "web", Image: "example.org/web", Resources: corev1.ResourceRequirements{Requests: resources("cpu", "250m")},
+		}}},
+	}
+}
+
+func (s *businessServer) createPod(namespace, name, node string) {
+	s.t.Helper()
+	require.NoError(s.t, s.objects.Create(s.t.Context(), podNamed(namespace, name, node)))
+}
+
+func (s *businessServer) setPod(namespace, name string, status corev1.PodStatus) {
+	s.t.Helper()
+	p := &corev1.Pod{}
+	require.NoError(s.t, s.objects.Get(s.t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, p))
+	p.Status = status
+	require.NoError(s.t, s.objects.Status().Update(s.t.Context(), p))
+}
+
 // kubeconfig for a user with a token, by way of the given address.
 func kubeconfig(server, token string) []byte {
 	return []byte(strings.NewReplacer("SERVER", server, "TOKEN", token).Replace(`apiVersion: v1
@@ -188,6 +228,10 @@ contexts:
   context: {cluster: c, user: u}
 current-context: x
 `))
+}
+
+func replaced(text []byte, old, by string) []byte {
+	return []byte(strings.Replace(string(text), old, by, 1))
 }
 
 func freePort(t *testing.T) int {

@@ -90,10 +90,12 @@ func (s *site) create(o client.Object) {
 // observe puts a kubeconfig where the agent looks for it.
 func (s *site) observe(cluster string, kubeconfig []byte) {
 	s.t.Helper()
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: cluster + "-observer"},
-		Data:       map[string][]byte{"kubeconfig": kubeconfig},
-	}
+	s.observeWith(cluster, map[string][]byte{"kubeconfig": kubeconfig})
+}
+
+func (s *site) observeWith(cluster string, data map[string][]byte) {
+	s.t.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: cluster + "-observer"}, Data: data}
 	err := s.cell.Update(s.t.Context(), secret)
 	if client.IgnoreNotFound(err) == nil && err != nil {
 		err = s.cell.Create(s.t.Context(), secret)
@@ -114,10 +116,15 @@ func (s *site) get(path string, header http.Header) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// series returns the samples of the state that begin with a prefix.
+// series returns the samples of the state of cluster shop that begin with a prefix.
 func (s *site) series(prefix string) []string {
 	s.t.Helper()
-	_, body := s.get("/state/metrics", nil)
+	return s.seriesAt("/state/fleet/shop/metrics", prefix)
+}
+
+func (s *site) seriesAt(path, prefix string) []string {
+	s.t.Helper()
+	_, body := s.get(path, nil)
 	var out []string
 	for _, line := range samplesOf(body) {
 		if strings.HasPrefix(line, prefix) {

@@ -5,26 +5,31 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"time"
 
-	"github.com/klauspost/compress/gzhttp"
-	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/common/expfmt"
-	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// state is what the agent knows at one moment.
+// metaCluster is the name of the cell's own cluster on series. No Cluster can
+// have it: Kubernetes knows no names with an underscore.
+const metaCluster = "_meta"
+
+// state is what the agent knows at one moment, of one cluster or of all.
 type state struct {
 	clusters []clusterState     // by name
 	machines []machineOfCluster // those of the clusters above
 }
 
 type clusterState struct {
+	view
+	name string
+	// spec is nil for the cell's own cluster.
 	spec *v1alpha1.Cluster
-	up   bool
-	// nodes is nil when they are not known.
-	nodes []*corev1.Node
+	// certificates end then; zero when it is not known.
+	certificates time.Time
 }
 
 // machineOfCluster is a machine with the node that is surely its own.
@@ -33,28 +38,68 @@ type machineOfCluster struct {
 	node string
 }
 
-// state looks at every cache.
+// state looks at every cache of the business clusters.
 func (a *Agent) state() state {
 	now := a.now()
-	// What the cell has changed since it was last heard is not known, so that no
-	// cluster of it is known to be as we say.
-	cellUp := a.cellUp(now)
 	var s state
 	watched := map[clusterKey]bool{}
 	for _, c := range listOf[*v1alpha1.Cluster](a.clusters) {
-		key := clusterKey{c.Namespace, c.Name}
-		m := a.member(key)
-		if m == nil {
-			continue // refused, or not started yet
+		if m := a.member(clusterKey{c.Namespace, c.Name}); m != nil { // else it is refused, or not started yet
+			s.clusters = append(s.clusters, a.clusterState(m, c, now))
+			watched[m.key.clusterKey] = true
 		}
-		up, nodes := m.view(now)
-		slices.SortFunc(nodes, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
-		s.clusters = append(s.clusters, clusterState{spec: c, up: up && cellUp, nodes: nodes})
-		watched[key] = true
 	}
-	slices.SortFunc(s.clusters, func(a, b clusterState) int { return cmp.Compare(a.spec.Name, b.spec.Name) })
+	slices.SortFunc(s.clusters, func(a, b clusterState) int { return cmp.Compare(a.name, b.name) })
 	s.machines = settle(listOf[*v1alpha1.Machine](a.machines), watched)
 	return s
+}
+
+// stateOf looks at what is known of one business cluster, if it is watched.
+func (a *Agent) stateOf(key clusterKey) (state, bool) {
+	m := a.member(key)
+	o, ok, err := a.clusters.GetStore().GetByKey(key.namespace + "/" + key.name)
+	c, isCluster := o.(*v1alpha1.Cluster)
+	if m == nil || !ok || err != nil || !isCluster {
+		return state{}, false
+	}
+	return state{
+		clusters: []clusterState{a.clusterState(m, c, a.now())},
+		machines: settle(a.machinesOf(key), map[clusterKey]bool{key: true}),
+	}, true
+}
+
+// metaState looks at what is known of the cell's own cluster.
+func (a *Agent) metaState() state {
+	return state{clusters: []clusterState{a.clusterState(a.meta, nil, a.now())}}
+}
+
+func (a *Agent) clusterState(m *member, c *v1alpha1.Cluster, now time.Time) clusterState {
+	s := clusterState{view: m.view(now), name: m.key.name, spec: c, certificates: m.certificates.soonest()}
+	// What the cell has changed since it was last heard is not known, so that no
+	// cluster of it is known to be as we say.
+	s.up = s.up && a.cellUp(now)
+	return s
+}
+
+// byCluster is the index of Machines by namespace and name of their Cluster.
+const byCluster = "cluster"
+
+func indexMachines() cache.Indexers {
+	return cache.Indexers{byCluster: func(o any) ([]string, error) {
+		m, ok := o.(*v1alpha1.Machine)
+		if !ok {
+			return nil, nil
+		}
+		return []string{m.Namespace + "/" + m.Spec.ClusterName}, nil
+	}}
+}
+
+func (a *Agent) machinesOf(key clusterKey) []*v1alpha1.Machine {
+	objects, err := a.machines.GetIndexer().ByIndex(byCluster, key.namespace+"/"+key.name)
+	if err != nil {
+		panic(err) // the index is made with the informer
+	}
+	return typed[*v1alpha1.Machine](objects)
 }
 
 // settle keeps the machines of watched clusters and gives each its node. A node
@@ -82,9 +127,9 @@ func settle(machines []*v1alpha1.Machine, watched map[clusterKey]bool) []machine
 }
 
 // ambiguous counts the machines that name a node and do not have it for sure.
-func (s state) ambiguous() int {
+func ambiguous(machines []machineOfCluster) int {
 	n := 0
-	for _, m := range s.machines {
+	for _, m := range machines {
 		if m.node != m.Spec.NodeName {
 			n++
 		}
@@ -92,47 +137,76 @@ func (s state) ambiguous() int {
 	return n
 }
 
-func (a *Agent) serveState(w http.ResponseWriter, _ *http.Request) {
+// serveAll serves the state of all business clusters at once, until no edge
+// asks for it any more.
+func (a *Agent) serveAll(w http.ResponseWriter, _ *http.Request) { a.serve(w, a.state) }
+
+func (a *Agent) serveMeta(w http.ResponseWriter, _ *http.Request) { a.serve(w, a.metaState) }
+
+func (a *Agent) serveCluster(w http.ResponseWriter, r *http.Request) {
+	key := clusterKey{r.PathValue("namespace"), r.PathValue("cluster")}
+	if a.ready() == nil && a.member(key) == nil {
+		http.Error(w, "no such Cluster is watched", http.StatusNotFound)
+		return
+	}
+	a.serve(w, func() state {
+		s, _ := a.stateOf(key) // of a Cluster that went away just now, nothing is known
+		return s
+	})
+}
+
+func (a *Agent) serve(w http.ResponseWriter, look func() state) {
 	// Half a picture would look like a fleet that shrank.
 	if err := a.ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	if err := writeState(w, a.state()); err != nil {
+	if err := writeState(w, look()); err != nil {
 		panic(http.ErrAbortHandler) // the reader must notice that it has not got all
 	}
 }
 
 // writeState writes the state in Prometheus' text format. It writes by itself,
-// not through the client library, because a large cell has half a million
+// not through the client library, because a large cell has millions of
 // samples, and building each as an object first takes seconds and gigabytes.
 func writeState(w io.Writer, s state) error {
 	t := newTextWriter(w)
 	writeClusters(t, s.clusters)
 	writeMachines(t, s.machines)
 	writeNodes(t, s.clusters)
+	writePods(t, s.clusters)
+	writeAddresses(t, s.clusters)
 	return t.flush()
 }
 
 func writeClusters(t *textWriter, clusters []clusterState) {
-	t.family("pharos_cluster_info", "What a business cluster is.")
+	t.gauge("pharos_cluster_info", "What a business cluster is.")
 	for _, c := range clusters {
-		t.sample(1, "cluster", c.spec.Name, "size", string(c.spec.Spec.Size), "version", c.spec.Spec.Version, "profile", c.spec.Spec.Profile)
+		if c.spec != nil {
+			t.sample(1, "cluster", c.name, "size", string(c.spec.Spec.Size), "version", c.spec.Spec.Version, "profile", c.spec.Spec.Profile)
+		}
 	}
-	t.family("pharos_cluster_up", "Whether the nodes of a business cluster are watched, the watch tells the truth, and the cell's own API server answers.")
+	t.gauge("pharos_cluster_up", "Whether the nodes of a cluster are watched, the watch tells the truth, and the cell's own API server answers.")
 	for _, c := range clusters {
-		t.sample(number(c.up), "cluster", c.spec.Name)
+		t.sample(number(c.up), "cluster", c.name)
+	}
+	t.gauge("pharos_cluster_certificate_expiry_timestamp_seconds",
+		"When the first certificate ends of those that the API server of a cluster serves and that the agent shows to it.")
+	for _, c := range clusters {
+		if !c.certificates.IsZero() {
+			t.sample(float64(c.certificates.Unix()), "cluster", c.name)
+		}
 	}
 }
 
 func writeMachines(t *textWriter, machines []machineOfCluster) {
-	t.family("pharos_machine_info", "What a machine is; node is empty where it has none or several machines claim it.")
+	t.gauge("pharos_machine_info", "What a machine is; node is empty where it has none or several machines claim it.")
 	for _, m := range machines {
 		d := m.Spec.FailureDomain
 		t.sample(1, "cluster", m.Spec.ClusterName, "machine", m.Name, "node", m.node, "pool", m.Spec.Pool, "zone", d.Zone, "rack", d.Rack)
 	}
-	t.family("pharos_machine_state", "Which state is asked of a machine.")
+	t.gauge("pharos_machine_state", "Which state is asked of a machine.")
 	for _, m := range machines {
 		asked := cmp.Or(m.Spec.State, v1alpha1.MachineInUse)
 		for _, s := range []v1alpha1.MachineState{v1alpha1.MachineInUse, v1alpha1.MachineStandby} {
@@ -141,19 +215,27 @@ func writeMachines(t *textWriter, machines []machineOfCluster) {
 	}
 }
 
+// writeAddresses counts the addresses that the cell's own pods take: the control
+// planes of its business clusters compete for them.
+func writeAddresses(t *textWriter, clusters []clusterState) {
+	t.gauge("pharos_cell_addresses_used", "Addresses of the cell's network of pods that pods hold.")
+	for _, c := range clusters {
+		if c.name != metaCluster || c.pods == nil {
+			continue
+		}
+		used := 0
+		for _, p := range c.pods {
+			if p.holdsAddress() {
+				used++
+			}
+		}
+		t.sample(float64(used))
+	}
+}
+
 func number(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
-}
-
-// compressed lets a reader have a response by gzip, at the level that costs
-// little: the way is short.
-func compressed(h http.Handler) http.Handler {
-	wrap, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
-	if err != nil {
-		panic(err) // a constant level is valid or it is not
-	}
-	return wrap(h)
 }

@@ -119,7 +119,7 @@ func TestWhatKeepsAClusterFromBeingWatchedShows(t *testing.T) {
 	for _, name := range names {
 		require.NotContains(t, gathered(t, a), fmt.Sprintf(`watch_errors_total{cluster="%s"} 0`, name))
 	}
-	require.True(t, waitFor(10*time.Second, func() bool { return log.count("business cluster not watched") == len(names) }), "each is said")
+	require.True(t, waitFor(10*time.Second, func() bool { return log.count("cluster not watched") == len(names) }), "each is said")
 	time.Sleep(2 * time.Second) // further attempts
 	require.Equal(t, len(names), log.count("level=ERROR"), "and said once")
 
@@ -135,11 +135,7 @@ func TestHeadDoesNotScrape(t *testing.T) {
 	defer business.Close()
 	a, err := New(Options{Cell: restConfig("http://" + loopback + ":1"), Listen: loopback + ":0"})
 	require.NoError(t, err)
-	conn, err := connect(kubeconfig(business.URL, "x"), nopWatchError)
-	require.NoError(t, err)
-	defer conn.http.CloseIdleConnections()
-	m := &member{key: keyOf(clusterNamed("fleet", "shop")), conn: conn}
-	a.members[m.key.clusterKey] = m
+	adopt(t, a, "shop", connected(t, kubeconfig(business.URL, "x")))
 	ask := func(method string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		a.handler().ServeHTTP(w, httptest.NewRequest(method, "/proxy/fleet/shop/apiserver/metrics", nil))
