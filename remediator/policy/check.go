@@ -65,21 +65,26 @@ func (r *run) check(rem *api.Remediation, m *Machine, live liveFact, well bool) 
 			return checking{record: rec, waits: ReasonNodeCheckUnavailable, says: "the node check cannot be read: " + unknown}
 		}
 	}
-	age := r.evidenceAge(rem.Spec.PolicyName)
-	if live.unreadable(age, r.now) != "" || live.node.Absent {
+	if live.unreadable(r.evidenceAge(rem.Spec.PolicyName), r.now) != "" || live.node.Absent {
 		return checking{record: rec, waits: ReasonAwaitingVerification, says: fmt.Sprintf(
 			"that the node check's result (%s) is of the boot that the node is in", rec.Result)}
 	}
 	if rec.NodeUID != live.node.UID || rec.BootID != live.node.BootID {
 		notRun(rec, wordNodeRebooted, "the node has booted, or its Node was made anew, since the check was asked for")
 	}
-	c := r.conclude(rem, rec)
 	if rec.Result == api.NodeCheckPending {
-		if reason, says := r.unready(rem, m, live, well); reason != "" {
-			return checking{record: rec, waits: reason, says: says}
-		}
-		c.starts = true
+		return r.pending(rem, m, live, well, rec)
 	}
+	return r.conclude(rem, rec)
+}
+
+// pending is a check whose pod is not there: it is made, if nothing forbids it now.
+func (r *run) pending(rem *api.Remediation, m *Machine, live liveFact, well bool, rec *api.NodeCheckRecord) checking {
+	if reason, says := r.unready(rem, m, live, well); reason != "" {
+		return checking{record: rec, waits: reason, says: says}
+	}
+	c := r.conclude(rem, rec)
+	c.starts = true
 	return c
 }
 

@@ -157,7 +157,7 @@ func TestNodeCheckResults(t *testing.T) {
 			with(seen(api.NodeCheckPass, 5*time.Second))(w, rem)
 			w.node(sick).UID = "node-uid-new"
 		}, "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "made anew"},
-		"pods were not read": {func(w *world, rem *api.Remediation) { rem.Status.NodeCheck = seen(api.NodeCheckRunning, 5*time.Second) }, "Verifying NodeCheckUnavailable", api.NodeCheckRunning, "not read"},
+		"pods were not read": {func(_ *world, rem *api.Remediation) { rem.Status.NodeCheck = seen(api.NodeCheckRunning, 5*time.Second) }, "Verifying NodeCheckUnavailable", api.NodeCheckRunning, "not read"},
 		"pods cannot be read": {func(w *world, rem *api.Remediation) {
 			rem.Status.NodeCheck = seen(api.NodeCheckRunning, 5*time.Second)
 			w.NodeChecks = []policy.NodeChecks{{Remediation: rem.Name, Err: "secret shop-node-checks not found"}}
@@ -316,52 +316,63 @@ func TestNothingIsRepairedThatCannotBeChecked(t *testing.T) {
 	require.Equal(t, []string{d.Name + " Cancelled NodeCheckUnavailable"}, updates(w.decide()), "what is written down counts, whatever the policy has become")
 }
 
-// Whatever stands in the record and whatever pods there are: a repair that asked
-// for a check has not succeeded unless a pod passed on this Node and in this boot.
-func TestNeverVerifiedWithoutPass(t *testing.T) {
+// drawCheck puts anything into the record and the cluster. What fits is drawn more
+// often, so that some repairs succeed.
+func drawCheck(t *rapid.T, w *world, rem *api.Remediation) {
 	results := []api.NodeCheckResult{
 		api.NodeCheckPending, api.NodeCheckRunning, api.NodeCheckFail, api.NodeCheckTimeout, api.NodeCheckNotRun,
 		api.NodeCheckPass, api.NodeCheckPass, api.NodeCheckPass,
 	}
-	// What fits is drawn more often, so that some repairs succeed.
 	boots := []string{"boot-1", "boot-2", "boot-2", "boot-2", "boot-2", "boot-3"}
 	uids := []string{"node-uid-" + sick, "node-uid-" + sick, "node-uid-" + sick, "node-uid-of-another"}
+	if rapid.IntRange(0, 4).Draw(t, "asked for") > 0 {
+		rem.Status.NodeCheck = checkRecord(rapid.SampledFrom(results).Draw(t, "recorded"), time.Duration(rapid.IntRange(0, 300).Draw(t, "ago"))*time.Second)
+		rem.Status.NodeCheck.BootID = rapid.SampledFrom(boots).Draw(t, "recorded boot")
+		rem.Status.NodeCheck.NodeUID = rapid.SampledFrom(uids).Draw(t, "recorded node")
+		rem.Status.NodeCheck.PodUID = rapid.SampledFrom([]string{"", "pod-uid"}).Draw(t, "recorded pod")
+	}
+	if rapid.Bool().Draw(t, "pod") {
+		pod := checkPod(rapid.SampledFrom(results[1:]).Draw(t, "result"), time.Duration(rapid.IntRange(0, 300).Draw(t, "age"))*time.Second)
+		pod.BootID, pod.NodeUID = rapid.SampledFrom(boots).Draw(t, "boot"), rapid.SampledFrom(uids).Draw(t, "node")
+		pod.UID = rapid.SampledFrom([]string{"pod-uid", "pod-uid-2"}).Draw(t, "uid")
+		w.pods(rem, pod)
+	}
+	w.node(sick).BootID = rapid.SampledFrom(boots[2:]).Draw(t, "live boot")
+	if rapid.Bool().Draw(t, "policy is gone") {
+		w.policies = nil
+	}
+}
+
+// passedHere says whether anything passed on this Node and in this boot, by what
+// was written down before and what is in the cluster.
+func (w *world) passedHere(rec *api.NodeCheckRecord) bool {
+	live := w.node(sick)
+	if rec == nil || rec.BootID != live.BootID || rec.NodeUID != live.UID {
+		return false
+	}
+	passed := rec.Result == api.NodeCheckPass
+	for _, n := range w.NodeChecks {
+		for _, p := range n.Pods {
+			passed = passed || p.Result == api.NodeCheckPass && p.BootID == live.BootID && p.NodeUID == live.UID
+		}
+	}
+	return passed
+}
+
+// Whatever stands in the record and whatever pods there are: a repair that asked
+// for a check has not succeeded unless a pod passed on this Node and in this boot.
+func TestNeverVerifiedWithoutPass(t *testing.T) {
 	succeeded := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w, rem := repaired()
-		if rapid.IntRange(0, 4).Draw(t, "asked for") > 0 {
-			rem.Status.NodeCheck = checkRecord(rapid.SampledFrom(results).Draw(t, "recorded"), time.Duration(rapid.IntRange(0, 300).Draw(t, "ago"))*time.Second)
-			rem.Status.NodeCheck.BootID = rapid.SampledFrom(boots).Draw(t, "recorded boot")
-			rem.Status.NodeCheck.NodeUID = rapid.SampledFrom(uids).Draw(t, "recorded node")
-			rem.Status.NodeCheck.PodUID = rapid.SampledFrom([]string{"", "pod-uid"}).Draw(t, "recorded pod")
-		}
-		if rapid.Bool().Draw(t, "pod") {
-			pod := checkPod(rapid.SampledFrom(results[1:]).Draw(t, "result"), time.Duration(rapid.IntRange(0, 300).Draw(t, "age"))*time.Second)
-			pod.BootID, pod.NodeUID = rapid.SampledFrom(boots).Draw(t, "boot"), rapid.SampledFrom(uids).Draw(t, "node")
-			pod.UID = rapid.SampledFrom([]string{"pod-uid", "pod-uid-2"}).Draw(t, "uid")
-			w.pods(rem, pod)
-		}
-		w.node(sick).BootID = rapid.SampledFrom(boots[2:]).Draw(t, "live boot")
-		if rapid.Bool().Draw(t, "policy is gone") {
-			w.policies = nil
-		}
-		rec, live := rem.Status.NodeCheck, w.node(sick)
+		drawCheck(t, w, rem)
 		for _, u := range w.decide().Updates {
 			if u.Phase != api.RemediationSucceeded {
 				continue
 			}
 			succeeded++
-			if rec == nil || rec.BootID != live.BootID || rec.NodeUID != live.UID {
-				t.Fatalf("verified by a check of another boot: %+v", rec)
-			}
-			passed := rec.Result == api.NodeCheckPass
-			for _, n := range w.NodeChecks {
-				for _, p := range n.Pods {
-					passed = passed || p.Result == api.NodeCheckPass && p.BootID == live.BootID && p.NodeUID == live.UID
-				}
-			}
-			if !passed {
-				t.Fatalf("verified without a pod that passed: %+v", rec)
+			if !w.passedHere(rem.Status.NodeCheck) {
+				t.Fatalf("verified without a pod that passed in this boot: %+v, %+v", rem.Status.NodeCheck, w.NodeChecks)
 			}
 		}
 	})

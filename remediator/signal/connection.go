@@ -129,7 +129,7 @@ func (k clusterKey) secretName(c *api.Cluster) (string, error) {
 		return c.Spec.ObserverKubeconfigSecret, nil
 	}
 	if c.Spec.NodeCheckKubeconfigSecret == "" {
-		return "", fmt.Errorf("Cluster %s/%s in cell %s names no spec.nodeCheckKubeconfigSecret", k.namespace, k.name, k.cell)
+		return "", fmt.Errorf("cluster %s/%s in cell %s names no spec.nodeCheckKubeconfigSecret", k.namespace, k.name, k.cell)
 	}
 	return c.Spec.NodeCheckKubeconfigSecret, nil
 }

@@ -195,7 +195,7 @@ func testNodeChecks(t *testing.T, h hub) {
 	}
 	require.Empty(t, checked())
 	_, err := r.NodeChecks(t.Context(), target)
-	require.ErrorContains(t, err, "Cluster fleet/shop in cell good names no spec.nodeCheckKubeconfigSecret")
+	require.ErrorContains(t, err, "cluster fleet/shop in cell good names no spec.nodeCheckKubeconfigSecret")
 
 	var shop api.Cluster
 	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "shop"}, &shop))
