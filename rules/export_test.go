@@ -38,11 +38,11 @@ func TestExportedObjectsHoldTheSameRules(t *testing.T) {
 				}
 				Spec rulefmt.RuleGroups
 			}
-			if err := dec.Decode(&object); errors.Is(err, io.EOF) {
+			err := dec.Decode(&object)
+			if errors.Is(err, io.EOF) {
 				break
-			} else {
-				require.NoError(t, err)
 			}
+			require.NoError(t, err)
 			require.Equal(t, "monitoring.coreos.com/v1 PrometheusRule", object.APIVersion+" "+object.Kind)
 			require.Len(t, object.Spec.Groups, 1)
 			group := object.Spec.Groups[0]

@@ -61,13 +61,12 @@ func Lines(raw []byte) map[string]int {
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?line (\d+): (.*)$`)
 
 // DecodeProblems splits up what the YAML library has to say about a file.
-func DecodeProblems(file string, err error) error {
+func DecodeProblems(file string, err error) Problems {
 	texts := []string{err.Error()}
 	if errors.Is(err, io.EOF) {
 		texts = []string{"is empty; it must declare at least one series"}
 	}
-	var several *yaml.TypeError
-	if errors.As(err, &several) {
+	if several, ok := errors.AsType[*yaml.TypeError](err); ok {
 		texts = several.Errors
 	}
 	var out Problems
@@ -79,7 +78,7 @@ func DecodeProblems(file string, err error) error {
 		}
 		out = append(out, p)
 	}
-	return out.Err()
+	return out
 }
 
 // contractCheck collects what is wrong with a contract.
@@ -209,13 +208,7 @@ func Descend(node *yaml.Node, path ...any) *yaml.Node {
 }
 
 func child(node *yaml.Node, step any) *yaml.Node {
-	for node.Kind == yaml.DocumentNode && len(node.Content) > 0 || node.Kind == yaml.AliasNode {
-		if node.Kind == yaml.AliasNode {
-			node = node.Alias
-			continue
-		}
-		node = node.Content[0]
-	}
+	node = content(node)
 	switch step := step.(type) {
 	case int:
 		if node.Kind == yaml.SequenceNode && step < len(node.Content) {
@@ -229,4 +222,15 @@ func child(node *yaml.Node, step any) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// content is what a document holds and an alias stands for.
+func content(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.DocumentNode && len(node.Content) > 0 {
+		node = node.Content[0]
+	}
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	return node
 }

@@ -43,8 +43,7 @@ what is declared and there, by labels that are there. Without flags it checks wh
 				return err
 			}
 			err = lint.Check(in)
-			var problems rules.Problems
-			if errors.As(err, &problems) {
+			if problems, ok := errors.AsType[rules.Problems](err); ok {
 				fmt.Fprintln(cmd.OutOrStdout(), problems)
 				return fmt.Errorf("checking against the contract: %d wrong, each with its place above", len(problems))
 			}

@@ -103,16 +103,19 @@ func (i *inference) labelReplace(n *parser.Call, s shape) shape {
 	}
 	out := s.with(target)
 	out.key = s.key
-	always := source == "" && (pattern == "" || pattern == ".*" || pattern == "(.*)")
-	switch {
-	case always && value == "":
-		return s.without(target)
-	case always && !strings.Contains(value, "$"):
-		out.must[target] = true
-	case s.must[source] && (pattern == "(.*)" || pattern == "(.+)") && value == "$1":
+	if alwaysSets(s, value, source, pattern) {
 		out.must[target] = true
 	}
 	return out
+}
+
+// alwaysSets tells whether each element has the label afterwards: because a
+// constant is set on all of them, or a label that all of them have is copied.
+func alwaysSets(s shape, value, source, pattern string) bool {
+	if source == "" && value != "" && !strings.Contains(value, "$") {
+		return slices.Contains([]string{"", ".*", "(.*)"}, pattern)
+	}
+	return s.must[source] && value == "$1" && slices.Contains([]string{"(.*)", "(.+)"}, pattern)
 }
 
 // labelJoin sets a label to the values of others.

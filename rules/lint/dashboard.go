@@ -21,28 +21,32 @@ func (l *linter) checkDashboard(f File) {
 		l.found(f.Name, root.line, "has no panels; a dashboard that shows nothing is taken for a mistake")
 	}
 	root.walk(func(key string, n *jsonNode) {
-		if key == "expr" && n.text != nil {
-			l.checkPanel(f.Name, n.line, *n.text)
+		if text, ok := n.string(); ok && key == "expr" {
+			l.checkPanel(f.Name, n.line, text)
 		}
 	})
-	variables := root.at("templating").at("list")
-	if variables == nil {
+	if list := root.at("templating").at("list"); list != nil {
+		for _, v := range list.items {
+			l.checkTemplating(f.Name, v)
+		}
+	}
+}
+
+// checkTemplating checks a variable of a dashboard, if it is one that asks.
+func (l *linter) checkTemplating(file string, v *jsonNode) {
+	if kind, _ := v.at("type").string(); kind != "query" {
 		return
 	}
-	for _, v := range variables.items {
-		if kind := v.at("type"); kind == nil || kind.text == nil || *kind.text != "query" {
-			continue
-		}
-		query := v.at("query")
-		if query != nil && query.text == nil {
-			query = query.at("query")
-		}
-		if query == nil || query.text == nil {
-			l.found(f.Name, v.line, "is a variable without a query")
-			continue
-		}
-		l.checkVariable(f.Name, query.line, *query.text)
+	query := v.at("query")
+	if _, ok := query.string(); !ok {
+		query = query.at("query")
 	}
+	text, ok := query.string()
+	if !ok {
+		l.found(file, v.line, "is a variable without a query")
+		return
+	}
+	l.checkVariable(file, query.line, text)
 }
 
 // checkPanel checks a query whose variables Grafana fills in.

@@ -18,8 +18,6 @@ type problem struct {
 type inference struct {
 	lookup   func(name string) (shape, error)
 	problems []problem
-	// reads are the names that are selected.
-	reads []string
 }
 
 // infer tells what a parsed expression gives at a tier.

@@ -31,6 +31,14 @@ func (n *jsonNode) at(key string) *jsonNode {
 	return n.fields[key]
 }
 
+// string is the text of a string.
+func (n *jsonNode) string() (string, bool) {
+	if n == nil || n.text == nil {
+		return "", false
+	}
+	return *n.text, true
+}
+
 // walk visits every value of an object, with its key, in the order of the document.
 func (n *jsonNode) walk(visit func(key string, value *jsonNode)) {
 	for _, item := range n.items {

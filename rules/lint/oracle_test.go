@@ -100,32 +100,48 @@ func (p phrase) expr(depth int) string {
 		return p.selector()
 	}
 	inner := func() string { return p.expr(p.IntN(depth)) }
-	switch p.IntN(16) {
-	case 0, 1, 2, 3:
-		return fmt.Sprintf("%s %s (%s) (%s)", p.pick("max", "min", "group", "sum", "count"), p.pick("by", "without"), p.labels(), inner())
-	case 4:
+	kinds := []func(inner func() string) string{p.aggregation, p.operation, p.labelling, p.function}
+	return kinds[p.IntN(len(kinds))](inner)
+}
+
+func (p phrase) aggregation(inner func() string) string {
+	switch p.IntN(6) {
+	case 0:
 		return fmt.Sprintf("%s by (%s) (1, %s)", p.pick("topk", "bottomk"), p.labels(), inner())
-	case 5:
+	case 1:
 		return fmt.Sprintf("count_values by (%s) (%q, %s)", p.labels(), p.label(), inner())
-	case 6, 7:
-		return fmt.Sprintf("(%s) %s %s (%s) (%s)", inner(), p.pick("+", "/", "==", ">= bool"), p.pick("on", "ignoring"), p.labels(), inner())
-	case 8:
-		return fmt.Sprintf("(%s) * on (%s) %s (%s) (%s)", inner(), p.labels(), p.pick("group_left", "group_right"), p.labels(), inner())
-	case 9, 10:
-		return fmt.Sprintf("(%s) %s on (%s) (%s)", inner(), p.pick("and", "or", "unless"), p.labels(), inner())
-	case 11:
-		return fmt.Sprintf("(%s) %s (%s)", inner(), p.pick("and", "or", "unless", "-", "<"), inner())
-	case 12:
-		return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", inner(), p.label(), p.pick("", "$1", "x", "x$1"), p.pick("", p.label()), p.pick("", "(.*)", "(a)"))
-	case 13:
-		return fmt.Sprintf("label_join(%s, %q, %q, %q, %q)", inner(), p.label(), p.pick("", "-"), p.label(), p.label())
-	case 14:
-		return p.pick(fmt.Sprintf("absent(%s)", p.selector()), fmt.Sprintf("histogram_quantile(0.9, %s)", inner()), "vector(1)",
-			fmt.Sprintf("rate(%s[1m])", p.selector()), fmt.Sprintf("max_over_time((%s)[1m:15s])", inner()), fmt.Sprintf("scalar(%s) * %s", inner(), inner()))
 	default:
-		return p.pick(fmt.Sprintf("timestamp(%s)", p.selector()), fmt.Sprintf("abs(%s)", inner()), fmt.Sprintf("-(%s)", inner()),
-			fmt.Sprintf("(%s) > 1", inner()), fmt.Sprintf("time() - (%s)", inner()), fmt.Sprintf("sort(%s)", inner()))
+		return fmt.Sprintf("%s %s (%s) (%s)", p.pick("max", "min", "group", "sum", "count"), p.pick("by", "without"), p.labels(), inner())
 	}
+}
+
+func (p phrase) operation(inner func() string) string {
+	switch p.IntN(4) {
+	case 0:
+		return fmt.Sprintf("(%s) %s %s (%s) (%s)", inner(), p.pick("+", "/", "==", ">= bool"), p.pick("on", "ignoring"), p.labels(), inner())
+	case 1:
+		return fmt.Sprintf("(%s) * on (%s) %s (%s) (%s)", inner(), p.labels(), p.pick("group_left", "group_right"), p.labels(), inner())
+	case 2:
+		return fmt.Sprintf("(%s) %s on (%s) (%s)", inner(), p.pick("and", "or", "unless"), p.labels(), inner())
+	default:
+		return fmt.Sprintf("(%s) %s (%s)", inner(), p.pick("and", "or", "unless", "-", "<"), inner())
+	}
+}
+
+func (p phrase) labelling(inner func() string) string {
+	if p.IntN(2) == 0 {
+		return fmt.Sprintf("label_join(%s, %q, %q, %q, %q)", inner(), p.label(), p.pick("", "-"), p.label(), p.label())
+	}
+	return fmt.Sprintf("label_replace(%s, %q, %q, %q, %q)", inner(), p.label(), p.pick("", "$1", "x", "x$1"), p.pick("", p.label()), p.pick("", "(.*)", "(a)"))
+}
+
+func (p phrase) function(inner func() string) string {
+	return p.pick(
+		fmt.Sprintf("absent(%s)", p.selector()), fmt.Sprintf("histogram_quantile(0.9, %s)", inner()), "vector(1)",
+		fmt.Sprintf("rate(%s[1m])", p.selector()), fmt.Sprintf("max_over_time((%s)[1m:15s])", inner()),
+		fmt.Sprintf("scalar(%s) * %s", inner(), inner()), fmt.Sprintf("timestamp(%s)", p.selector()), fmt.Sprintf("abs(%s)", inner()),
+		fmt.Sprintf("-(%s)", inner()), fmt.Sprintf("(%s) > 1", inner()), fmt.Sprintf("time() - (%s)", inner()), fmt.Sprintf("sort(%s)", inner()),
+	)
 }
 
 // TestInferenceAgreesWithTheEngine evaluates expressions that were made up, and

@@ -23,9 +23,7 @@ func (l *linter) checkPolicy(f File) {
 			break
 		}
 		if err != nil {
-			var problems rules.Problems
-			errors.As(rules.DecodeProblems(f.Name, err), &problems)
-			l.problems = append(l.problems, problems...)
+			l.problems = append(l.problems, rules.DecodeProblems(f.Name, err)...)
 			return
 		}
 		if rules.Descend(&doc, "kind").Kind != yaml.ScalarNode || rules.Descend(&doc, "apiVersion").Kind != yaml.ScalarNode {

@@ -57,15 +57,12 @@ func (l *linter) checkRuleFile(tier rules.Tier, f File, seen map[string]string) 
 	var doc yaml.Node
 	if groups == nil || yaml.Unmarshal(f.Content, &doc) != nil {
 		for _, err := range errs {
-			var problems rules.Problems
-			errors.As(rules.DecodeProblems(f.Name, err), &problems)
-			l.problems = append(l.problems, problems...)
+			l.problems = append(l.problems, rules.DecodeProblems(f.Name, err)...)
 		}
 		return
 	}
 	for _, err := range errs {
-		var unparsed parser.ParseErrors
-		if !errors.As(err, &unparsed) { // those are told with their place below
+		if _, unparsed := errors.AsType[parser.ParseErrors](err); !unparsed { // those are told with their place below
 			l.ruleError(f.Name, err)
 		}
 	}
@@ -148,8 +145,7 @@ func lineIn(node *yaml.Node) func(offset int) int {
 func (l *linter) query(tier rules.Tier, file, text string, line func(offset int) int) (shape, bool) {
 	expr, err := newParser().ParseExpr(text)
 	if err != nil {
-		var several parser.ParseErrors
-		if errors.As(err, &several) {
+		if several, ok := errors.AsType[parser.ParseErrors](err); ok {
 			for _, e := range several {
 				l.found(file, line(int(e.PositionRange.Start)), "cannot be parsed: "+e.Err.Error())
 			}
