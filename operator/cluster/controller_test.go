@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -209,7 +210,9 @@ func unauthorized(t *testing.T, w *world) {
 // Something else answers at the address: nothing is believed of it.
 func untrustedServer(t *testing.T, w *world) {
 	var asked atomic.Int32
-	other := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	other := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	other.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+	other.StartTLS()
 	defer other.Close()
 	key := w.cluster(t, "fleet", "untrusted")
 	w.store(t, key, w.business.kubeconfig(t, other.URL, w.business.token))
