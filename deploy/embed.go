@@ -1,8 +1,7 @@
 // Package deploy holds the manifests of an installation: the custom resource
 // definitions, the hub, a cell, a cell's namespaces of clusters, and a business
-// cluster. They can
-// be applied with kubectl as they are; this package gives the same objects to
-// programs. It applies nothing itself.
+// cluster. They can be applied with kubectl as they are; this package gives the
+// same objects to programs. It applies nothing itself.
 package deploy
 
 import (
@@ -29,9 +28,13 @@ const (
 	RemediatorAccess = "remediator-access"
 )
 
-// NodeCheckAccess is the service account in a business cluster whose token is in
-// spec.nodeCheckKubeconfigSecret of its Cluster.
-const NodeCheckAccess = "node-check-access"
+// Service accounts in a business cluster whose tokens its cell holds.
+const (
+	// NodeCheckAccess is the account of spec.nodeCheckKubeconfigSecret of its Cluster.
+	NodeCheckAccess = "node-check-access"
+	// Observer is the account of spec.observerKubeconfigSecret of its Cluster.
+	Observer = "pharos-observer"
+)
 
 //go:embed crds/*.yaml hub/*.yaml cell/*.yaml cell/clusters/*.yaml business/*.yaml
 var manifests embed.FS
@@ -77,7 +80,8 @@ func ClusterNamespace(namespace string) ([]*unstructured.Unstructured, error) {
 }
 
 // Business returns the objects of a business cluster in the order in which to
-// apply them: what the remediator needs to check a node after its repair.
+// apply them: what the edge agent and the remediator read with, and what the
+// remediator needs to check a node after its repair.
 func Business() ([]*unstructured.Unstructured, error) { return decode("business") }
 
 // decode reads the folder's files in order of name, which is the order of

@@ -6,9 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -22,12 +20,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
@@ -147,21 +144,13 @@ func (s *businessServer) signal(sig os.Signal) {
 // observer's account may.
 func (s *businessServer) install(users ...string) {
 	s.t.Helper()
-	require.NoError(s.t, s.objects.Create(s.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "pharos-system"}}))
-	file, err := os.Open(filepath.Join("..", "..", "deploy", "business", "observer.yaml"))
+	objects, err := deploy.Business()
 	require.NoError(s.t, err)
-	defer func() { _ = file.Close() }()
-	for decoder := yaml.NewYAMLOrJSONDecoder(file, 4096); ; {
-		o := &unstructured.Unstructured{}
-		err := decoder.Decode(o)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(s.t, err)
+	for _, o := range objects {
 		require.NoError(s.t, s.objects.Create(s.t.Context(), o), "%s %s", o.GetKind(), o.GetName())
 	}
 	for _, user := range users {
-		s.bind(user, "pharos-observer")
+		s.bind(user, deploy.Observer)
 	}
 }
 

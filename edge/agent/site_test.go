@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
@@ -69,15 +70,31 @@ func startAgent(t *testing.T, config *rest.Config) *site {
 	return s
 }
 
+// newSite is a cell as deploy installs it, with an agent that has the rights of
+// its own account and no others.
 func newSite(t *testing.T) *site {
+	t.Helper()
 	config := testkit.APIServer(t)
-	s := startAgent(t, config)
-	var err error
-	s.cell, err = client.New(config, client.Options{Scheme: kube.Scheme()})
+	admin, err := client.New(config, client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	objects, err := deploy.Cell()
 	require.NoError(t, err)
 	for _, name := range []string{"fleet", "other"} {
-		s.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		rights, err := deploy.ClusterNamespace(name)
+		require.NoError(t, err)
+		objects = append(objects, rights...)
 	}
+	for _, o := range objects {
+		require.NoError(t, admin.Create(t.Context(), o), "%s %s", o.GetKind(), o.GetName())
+	}
+	own := rest.CopyConfig(config)
+	own.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + deploy.Namespace + ":edge-agent",
+		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
+	}
+	s := startAgent(t, own)
+	s.cell = admin
 	return s
 }
 
