@@ -178,5 +178,7 @@ func TestConnectionsTimeOut(t *testing.T) {
 	client, err := connections.To("shop", secretTo(t, server, "one", "1"))
 	require.NoError(t, err)
 	_, err = client.http.Get(server.URL)
-	require.ErrorContains(t, err, "Timeout")
+	var timeout net.Error
+	require.ErrorAs(t, err, &timeout)
+	require.True(t, timeout.Timeout(), "%v", err)
 }
