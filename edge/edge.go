@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/rules"
 )
@@ -40,16 +41,20 @@ type Options struct {
 	ClustersPerCell uint
 	// Contract says what may leave the edge. Nil means the one that is built in.
 	Contract *rules.Contract
+	// Targets are servers that no discovery finds.
+	Targets []v1alpha1.StaticTarget
+	// Unverified are the components of the meta cluster whose certificates the
+	// cluster's authority has not signed: kubelet, kube-controller-manager,
+	// kube-scheduler. The edge's token is shown to whoever answers for them.
+	Unverified []string
+	// Skip are components that are not scraped, because the cell's nodes do not
+	// have them or the edge cannot reach them.
+	Skip []string
+	// Size of the cell. Unset means Medium.
+	Size v1alpha1.CellSize
 	// Static names the targets outright, where there is no API server to
 	// discover pods and no agent to discover business clusters. Nil means discovery.
 	Static *Static
-}
-
-// Static are the addresses, host:port, that an edge scrapes without discovery.
-type Static struct {
-	Edges, Agents []string
-	// Business are the API servers' metrics endpoints by name of the cluster.
-	Business map[string]string
 }
 
 const agentPort = 9096
@@ -57,7 +62,7 @@ const agentPort = 9096
 // Render gives the configuration and rules of an edge. It refuses Options that
 // Prometheus could not work with, naming the field.
 func Render(o Options) (promcfg.Files, error) {
-	o.AgentURL = strings.TrimSuffix(cmp.Or(o.AgentURL, "http://edge-agent.pharos-system.svc:9096"), "/")
+	o = o.withDefaults()
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -72,7 +77,7 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := rules.Files(rules.Edge, o.Interval, []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}})
+	files, err := rules.Files(rules.Edge, o.Interval, o.constants())
 	if err != nil {
 		return nil, err
 	}
@@ -84,32 +89,12 @@ func Render(o Options) (promcfg.Files, error) {
 	}.With(files)
 }
 
-func (o Options) check() error {
-	place := fmt.Sprintf("edge of cell %q: ", o.Cell)
-	if shards := max(1, o.Shards); o.Shard >= shards {
-		return fmt.Errorf("%sshard %d: the %d shards are numbered from 0", place, o.Shard, shards)
-	}
-	if err := o.checkLink(place); err != nil {
-		return err
-	}
-	if o.Static == nil {
-		if err := promcfg.CheckURL(place+"agent URL", o.AgentURL, "http", "https"); err != nil {
-			return err
-		}
-		return promcfg.CheckURL(place+"API server URL", o.APIServer.BaseURL(), "https")
-	}
-	for _, address := range append(append([]string{}, o.Static.Edges...), o.Static.Agents...) {
-		if err := promcfg.CheckAddress(place+"static target", address); err != nil {
-			return err
-		}
-	}
-	for cluster, address := range o.Static.Business {
-		if err := promcfg.CheckAddress(fmt.Sprintf("%sbusiness cluster %q", place, cluster), address); err != nil {
-			return err
-		}
-		if err := promcfg.CheckLabelValue(place+"name of a business cluster", cluster); err != nil {
-			return err
-		}
-	}
-	return nil
+func (o Options) withDefaults() Options {
+	o.AgentURL = strings.TrimSuffix(cmp.Or(o.AgentURL, "http://edge-agent.pharos-system.svc:9096"), "/")
+	return o
+}
+
+// constants are what the edge's rules must know and cannot measure.
+func (o Options) constants() []rules.Constant {
+	return []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}}
 }

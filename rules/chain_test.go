@@ -34,14 +34,14 @@ load 15s
 	edge:interval:seconds 15x4
 	prometheus_target_scrapes_exceeded_sample_limit_total{job="edge", instance="i"} 0x4
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0x4
-	up{job="business", instance="i", cluster="shop"} 1x4
-	pharos_cluster_up{job="edge-agent", instance="i", cluster="shop"} 1x4
-	kube_node_info{job="edge-agent", instance="i", cluster="shop", node="n1"} 1x4
-	kube_node_info{job="edge-agent", instance="i", cluster="shop", node="n2"} 1x4
-	kube_node_status_condition{job="edge-agent", instance="i", cluster="shop", node="n1", condition="Ready", status="unknown"} 1x4
-	kube_node_status_condition{job="edge-agent", instance="i", cluster="shop", node="n2", condition="Ready", status="true"} 1x4
-	kube_node_labels{job="edge-agent", instance="i", cluster="shop", node="n1", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1x4
-	kube_node_labels{job="edge-agent", instance="i", cluster="shop", node="n2", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1x4
+	up{job="kube-apiserver", instance="i", cluster="shop"} 1x4
+	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1x4
+	kube_node_info{job="state", instance="i", cluster="shop", node="n1"} 1x4
+	kube_node_info{job="state", instance="i", cluster="shop", node="n2"} 1x4
+	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n1", condition="Ready", status="unknown"} 1x4
+	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n2", condition="Ready", status="true"} 1x4
+	kube_node_labels{job="state", instance="i", cluster="shop", node="n1", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1x4
+	kube_node_labels{job="state", instance="i", cluster="shop", node="n2", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1x4
 `
 
 // TestEveryRuleRecordsExactlyWhatIsDeclared evaluates the rules of the three

@@ -106,7 +106,7 @@ func appliesEveryPart(t *testing.T, w *world) {
 	config := w.ConfigMap(t, "edge").Data["prometheus.yml"]
 	agent := &corev1.Service{}
 	require.NoError(t, w.Admin.Get(t.Context(), testkit.Key("edge-agent"), agent))
-	require.Contains(t, config, "http://"+agent.Spec.ClusterIP+":9096/sd/business")
+	require.Contains(t, config, "http://"+agent.Spec.ClusterIP+":9096/sd/kube-apiserver")
 	require.Contains(t, config, "cell: asia-1")
 
 	require.Equal(t, []string{"edge-agent", "--listen=$(POD_IP):9096"}, w.Deployment(t, "edge-agent").Spec.Template.Spec.Containers[0].Args)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -179,7 +180,7 @@ func (c *cell) set(node int, status string) {
 func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.URL.Path != "/state/metrics" {
+	if !strings.HasPrefix(r.URL.Path, "/state/") {
 		fmt.Fprintln(w, `apiserver_request_total{verb="GET"} 1`)
 		return
 	}

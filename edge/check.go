@@ -1,0 +1,73 @@
+package edge
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+// check refuses what Prometheus could not work with, everything at once.
+func (o Options) check() error {
+	place := fmt.Sprintf("edge of cell %q: ", o.Cell)
+	var errs []error
+	if shards := max(1, o.Shards); o.Shard >= shards {
+		errs = append(errs, fmt.Errorf("%sshard %d: the %d shards are numbered from 0", place, o.Shard, shards))
+	}
+	if !slices.Contains([]v1alpha1.CellSize{"", v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge}, o.Size) {
+		errs = append(errs, fmt.Errorf("%ssize %q: must be %s, %s or %s", place, o.Size, v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge))
+	}
+	errs = append(errs, oneOf(place+"unverified component", o.Unverified, checkable()), oneOf(place+"component to skip", o.Skip, skippable()))
+	for i, t := range o.Targets {
+		errs = append(errs, checkTarget(fmt.Sprintf("%starget %d", place, i), t))
+	}
+	errs = append(errs, o.checkLink(place))
+	if o.Static != nil {
+		return errors.Join(append(errs, o.Static.check(place))...)
+	}
+	return errors.Join(append(errs,
+		promcfg.CheckURL(place+"agent URL", o.AgentURL, "http", "https"),
+		promcfg.CheckURL(place+"API server URL", o.APIServer.BaseURL(), "https"),
+	)...)
+}
+
+func oneOf(what string, given, allowed []string) error {
+	var errs []error
+	for _, g := range given {
+		if !slices.Contains(allowed, g) {
+			errs = append(errs, fmt.Errorf("%s %q: must be one of %s", what, g, strings.Join(allowed, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkable are the components that often have a certificate signed by
+// themselves. An API server has one of the cluster's authority.
+func checkable() []string {
+	return []string{componentKubelet, componentControllers, componentScheduler}
+}
+
+// skippable are all but those without which nothing could be said of a cluster.
+func skippable() []string {
+	return slices.DeleteFunc(nameable(), func(component string) bool { return component == componentAPIServer })
+}
+
+func (o Options) unverified(component string) bool { return slices.Contains(o.Unverified, component) }
+
+func (s Static) check(place string) error {
+	var errs []error
+	for _, address := range slices.Concat(s.Edges, s.Agents) {
+		errs = append(errs, promcfg.CheckAddress(place+"static target", address))
+	}
+	for _, cluster := range slices.Sorted(maps.Keys(s.Business)) {
+		errs = append(errs,
+			promcfg.CheckAddress(fmt.Sprintf("%sbusiness cluster %q", place, cluster), s.Business[cluster]),
+			checkClusterName(place+"static target", cluster),
+		)
+	}
+	return errors.Join(errs...)
+}

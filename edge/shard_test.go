@@ -1,0 +1,121 @@
+package edge
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// places tells, for each cluster, the shard that has its targets, by every job
+// that Prometheus' own relabelling puts through.
+func places(t testing.TB, shards uint, clusters []string) map[string]uint {
+	t.Helper()
+	servers := make([]server, shards)
+	for i := range servers {
+		servers[i] = load(t, shardOf(uint(i), shards))
+	}
+	out := map[string]uint{}
+	for _, cluster := range clusters {
+		for job, found := range targetsOf(cluster) {
+			var in []uint
+			for i, s := range servers {
+				if s.target(t, job, found) != nil {
+					in = append(in, uint(i))
+				}
+			}
+			require.Len(t, in, 1, "job %s of cluster %s with %d shards", job, cluster, shards)
+			if before, ok := out[cluster]; ok {
+				require.Equal(t, before, in[0], "job %s of cluster %s is elsewhere", job, cluster)
+			}
+			out[cluster] = in[0]
+		}
+	}
+	return out
+}
+
+// shardOf has a contract of nothing, which loads faster.
+func shardOf(shard, shards uint) Options {
+	o := options()
+	o.Shard, o.Shards, o.Contract = shard, shards, &rules.Contract{}
+	return o
+}
+
+// targetsOf are one target of the cluster in each job that has such.
+func targetsOf(cluster string) map[string]map[string]string {
+	if cluster == MetaCluster {
+		return map[string]map[string]string{
+			"edge-agent-self": pod("10.0.0.9"), "state": fromSD("/p", cluster, ""), "kubelet-meta": node("10.0.0.1:10250"),
+			"cadvisor-meta": node("10.0.0.2:10250"), "node-exporter-meta": pod("10.0.0.1"), "etcd-meta": pod("10.0.0.1"),
+			"kube-apiserver-meta":          {"__address__": "10.0.0.1:6443", "__meta_kubernetes_endpointslice_port_name": "https"},
+			"kube-controller-manager-meta": pod("10.0.0.1"), "kube-scheduler-meta": pod("10.0.0.1"),
+		}
+	}
+	out := map[string]map[string]string{}
+	for _, job := range []string{"state", "kube-apiserver", "kubelet", "cadvisor", "node-exporter"} {
+		out[job] = fromSD("/p", cluster, "n")
+	}
+	for _, job := range []string{"etcd", "kube-controller-manager", "kube-scheduler"} {
+		out[job] = pod("10.0.0.1", "label_pharos_dev_cluster", cluster)
+	}
+	return out
+}
+
+func clusterNames(n int) []string {
+	names := []string{MetaCluster, "a", "中国", "with-a-rather-long-name-that-says-who-it-is-for-and-where"}
+	for i := range n {
+		names = append(names, fmt.Sprintf("cluster-%04d", i))
+	}
+	return names
+}
+
+func TestEachClusterIsInOneShardWhole(t *testing.T) {
+	clusters := clusterNames(120)
+	for shards := uint(1); shards <= 6; shards++ {
+		placed := places(t, shards, clusters)
+		require.Len(t, placed, len(clusters))
+		count := make([]int, shards)
+		for _, shard := range placed {
+			count[shard]++
+		}
+		for shard, n := range count {
+			require.Greater(t, n, len(clusters)/int(shards)/2, "shard %d of %d", shard, shards)
+		}
+	}
+}
+
+// What docs/reference/edge.md says about growth.
+func TestGrowthMovesAllButOneInEveryShard(t *testing.T) {
+	clusters := clusterNames(1000)
+	moved := func(from, to uint) float64 {
+		before, after := hashed(t, from, clusters), hashed(t, to, clusters)
+		n := 0
+		for cluster, shard := range before {
+			if after[cluster] != shard {
+				n++
+			}
+		}
+		return float64(n) / float64(len(clusters))
+	}
+	for from := uint(1); from < 6; from++ {
+		require.InDelta(t, float64(from)/float64(from+1), moved(from, from+1), 0.06, "from %d shards to %d", from, from+1)
+		require.InDelta(t, 0.5, moved(from, 2*from), 0.06, "from %d shards to %d", from, 2*from)
+	}
+}
+
+// hashed places clusters by one job only.
+func hashed(t testing.TB, shards uint, clusters []string) map[string]uint {
+	t.Helper()
+	out := map[string]uint{}
+	for i := range shards {
+		s := load(t, shardOf(i, shards))
+		for _, cluster := range clusters {
+			if s.target(t, "state", fromSD("/p", cluster, "")) != nil {
+				out[cluster] = i
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,140 @@
+package edge
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+// kind is whose server a target is.
+type kind bool
+
+const (
+	meta     kind = false
+	business kind = true
+)
+
+// named are the groups of a component's targets that the cell names, of the
+// meta cluster or of business clusters.
+func (o Options) named(component string, of kind) []promcfg.StaticGroup {
+	var out []promcfg.StaticGroup
+	for _, t := range o.Targets {
+		if string(t.Component) != component || (t.Cluster != "") != bool(of) {
+			continue
+		}
+		group := promcfg.StaticGroup{Targets: t.Addresses, Labels: map[string]string{"cluster": t.Cluster}}
+		if of == meta {
+			group.Labels["cluster"] = MetaCluster
+		}
+		if scheme := schemeOf(t); scheme != usualScheme(component) || of == business {
+			group.Labels["__scheme__"] = scheme
+		}
+		if !onNodes(component) {
+			out = append(out, group)
+			continue
+		}
+		for _, address := range t.Addresses {
+			out = append(out, ofNode(group, address))
+		}
+	}
+	return out
+}
+
+// ofNode names the node after the host of the address, for want of better.
+func ofNode(group promcfg.StaticGroup, address string) promcfg.StaticGroup {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address // check has accepted the address, so that this is never reached
+	}
+	labels := map[string]string{"node": host}
+	for name, value := range group.Labels {
+		labels[name] = value
+	}
+	return promcfg.StaticGroup{Targets: []string{address}, Labels: labels}
+}
+
+// nameable are the components of which a cell can name servers.
+func nameable() []string {
+	return []string{
+		componentAPIServer, componentEtcd, componentControllers, componentScheduler,
+		componentKubelet, componentCadvisor, componentNodeExporter,
+	}
+}
+
+func onNodes(component string) bool {
+	return slices.Contains([]string{componentKubelet, componentCadvisor, componentNodeExporter}, component)
+}
+
+// usualScheme is that of a component where nothing else is said.
+func usualScheme(component string) string {
+	if component == componentEtcd || component == componentNodeExporter {
+		return "http"
+	}
+	return "https"
+}
+
+func schemeOf(t v1alpha1.StaticTarget) string {
+	switch t.Scheme {
+	case v1alpha1.SchemeHTTP:
+		return "http"
+	case v1alpha1.SchemeHTTPS:
+		return "https"
+	}
+	return usualScheme(string(t.Component))
+}
+
+// secret tells whether a component answers only to who shows a token.
+func secret(component string) bool { return usualScheme(component) == "https" }
+
+// checkTarget refuses a target that would break the configuration, that could
+// never answer, or that would get the edge's token in the clear.
+func checkTarget(what string, t v1alpha1.StaticTarget) error {
+	component, scheme := string(t.Component), schemeOf(t)
+	var errs []error
+	switch {
+	case !slices.Contains(nameable(), component):
+		errs = append(errs, fmt.Errorf("%s: component %q: is none that an edge knows how to read", what, component))
+	case t.Scheme != "" && t.Scheme != v1alpha1.SchemeHTTP && t.Scheme != v1alpha1.SchemeHTTPS:
+		errs = append(errs, fmt.Errorf("%s: scheme %q: must be %s or %s", what, t.Scheme, v1alpha1.SchemeHTTP, v1alpha1.SchemeHTTPS))
+	case t.Cluster == "" && secret(component) && scheme == "http":
+		errs = append(errs, fmt.Errorf("%s: scheme %s: would send the edge's token in the clear to %s of the meta cluster; use %s",
+			what, v1alpha1.SchemeHTTP, component, v1alpha1.SchemeHTTPS))
+	case t.Cluster != "" && (component == componentAPIServer || scheme == "https" && (component == componentKubelet || component == componentCadvisor)):
+		errs = append(errs, fmt.Errorf("%s: %s of business cluster %q: asks for a credential that an edge must not have; the edge agent reads it by the observer's, so name no target for it",
+			what, component, t.Cluster))
+	}
+	if t.Cluster != "" {
+		errs = append(errs, checkClusterName(what, t.Cluster))
+	}
+	if len(t.Addresses) == 0 {
+		errs = append(errs, fmt.Errorf("%s: has no addresses", what))
+	}
+	for _, address := range t.Addresses {
+		errs = append(errs, promcfg.CheckAddress(what, address))
+	}
+	return errors.Join(errs...)
+}
+
+func checkClusterName(what, name string) error {
+	if name == MetaCluster {
+		return fmt.Errorf("%s: no business cluster can be called %s, which means the cell itself; leave the cluster out", what, MetaCluster)
+	}
+	return promcfg.CheckLabelValue(what+": name of a business cluster", name)
+}
+
+// hostPort is the address of a URL that check has accepted.
+func hostPort(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		return raw
+	}
+	if u.Port() != "" {
+		return u.Host
+	}
+	return net.JoinHostPort(u.Hostname(), "443")
+}
