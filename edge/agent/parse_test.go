@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // strangeState has names and values that a text format may stumble over.
@@ -30,7 +31,10 @@ func strangeState(t *testing.T) state {
 	n.Status.Capacity[strange] = n.Status.Capacity["pods"]
 	s.clusters[0].nodes = append(s.clusters[0].nodes, drawnNode(t, n))
 	p := podNamed("default", "p-strange", "n-strange")
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: strange}}}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "web", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: strange}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: strange}},
+	}}
 	s.clusters[0].pods = append(slices.Clone(s.clusters[0].pods), drawnPod(t, p))
 	s.clusters[1].spec.Spec.Profile = strange
 	s.clusters[1].certificates = born.Time
@@ -59,13 +63,41 @@ func TestStateIsReadBack(t *testing.T) {
 	require.Len(t, slices.Compact(names), len(families), "the samples of a family are together")
 }
 
-// readByPrometheus returns the samples by their series, and the names of the
-// metrics in their order.
-func readByPrometheus(t *testing.T, text []byte) (seen map[string]float64, names []string) {
+// Whatever the contract says that rules may read of object state is exported,
+// under its name and with its labels.
+func TestStateHasWhatTheContractDeclares(t *testing.T) {
+	contract, err := rules.Load()
+	require.NoError(t, err)
+	labelsOf := map[string]map[string]bool{}
+	seen, _ := readByPrometheus(t, []byte(written(t, strangeState(t))))
+	for _, series := range seen {
+		name := series.Get(model.MetricNameLabel)
+		if labelsOf[name] == nil {
+			// The edge adds the label of the target where a series has none.
+			labelsOf[name] = map[string]bool{"cluster": true}
+		}
+		series.Range(func(l labels.Label) { labelsOf[name][l.Name] = true })
+	}
+	declared := 0
+	for _, raw := range contract.Raw {
+		if (raw.Source != componentState && raw.Source != "edge-agent") || strings.HasPrefix(raw.Name, "pharos_edge_agent_") {
+			continue
+		}
+		declared++
+		require.Contains(t, labelsOf, raw.Name)
+		for _, label := range raw.Labels {
+			require.Contains(t, labelsOf[raw.Name], label, raw.Name)
+		}
+	}
+	require.NotZero(t, declared)
+}
+
+// readByPrometheus returns the series, and the names of the metrics in their order.
+func readByPrometheus(t *testing.T, text []byte) (seen map[string]labels.Labels, names []string) {
 	t.Helper()
 	p, err := textparse.New(text, "text/plain; version=0.0.4", labels.NewSymbolTable(), textparse.ParserOptions{})
 	require.NoError(t, err)
-	seen = map[string]float64{}
+	seen = map[string]labels.Labels{}
 	for {
 		entry, err := p.Next()
 		if errors.Is(err, io.EOF) {
@@ -77,12 +109,9 @@ func readByPrometheus(t *testing.T, text []byte) (seen map[string]float64, names
 		}
 		var series labels.Labels
 		p.Labels(&series)
-		_, _, value := p.Series()
 		require.NotContains(t, seen, series.String(), "each series once")
-		for _, l := range []string{series.Get("unit")} {
-			require.Contains(t, []string{"", unitCore, unitByte, unitInteger}, l)
-		}
-		seen[series.String()] = value
+		require.Contains(t, []string{"", unitCore, unitByte, unitInteger}, series.Get("unit"))
+		seen[series.String()] = series
 		names = append(names, series.Get(model.MetricNameLabel))
 	}
 }

@@ -11,7 +11,7 @@ type podKey struct {
 }
 
 // podOutline is what is kept of a pod. There are some thirty of them for each
-// node, so that it is small: see BenchmarkPodOutlines.
+// node, so that it is small: see BenchmarkPodOutlines50k.
 type podOutline struct {
 	podKey
 	node, hostIP shared // empty before it has one

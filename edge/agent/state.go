@@ -11,11 +11,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
-// metaCluster is the name of the cell's own cluster on series. No Cluster can
-// have it: Kubernetes knows no names with an underscore.
-const metaCluster = "_meta"
+// metaCluster is the name of the cell's own cluster on series.
+const metaCluster = rules.MetaCluster
 
 // state is what the agent knows at one moment, of one cluster or of all.
 type state struct {
