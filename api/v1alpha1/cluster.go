@@ -50,8 +50,12 @@ type ClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=40
 	Version string `json:"version,omitempty"`
 	// ObserverKubeconfigSecret is a Secret beside the Cluster whose key
-	// kubeconfig may read Nodes, Leases and metrics in the business cluster,
-	// and nothing else. The edge agent, the remediator and the node operator use it.
+	// kubeconfig may read Nodes, Pods, Leases and metrics in the business
+	// cluster, and nothing else. The edge agent, the remediator and the node
+	// operator use it. The agent shows it to kubelets, too, whose serving
+	// certificates it verifies by the authority in the kubeconfig, or by those in
+	// the Secret's key kubelet-ca.crt. The key kubelet-insecure-skip-tls-verify
+	// with the value true lets it scrape kubelets that it cannot verify.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
