@@ -86,7 +86,7 @@ func groupLabels(o Options, component string, of kind) []map[string]string {
 	return out
 }
 
-// A gigabyte for 180,000 series is what docs/reference/edge.md reckons with.
+// docs/reference/edge.md says where the bytes come from.
 func TestSizingGrowsWithTheCell(t *testing.T) {
 	before := Sizing{CPU: "0", Memory: "0", Volume: "0"}
 	for _, size := range []v1alpha1.CellSize{v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge} {
@@ -104,4 +104,4 @@ func TestSizingGrowsWithTheCell(t *testing.T) {
 	require.Equal(t, SizingOf(v1alpha1.CellMedium), SizingOf(""))
 }
 
-const bytesASeries = 6000
+const bytesASeries = 8000

@@ -31,7 +31,7 @@ func SizingOf(size v1alpha1.CellSize) Sizing {
 	case v1alpha1.CellLarge:
 		return Sizing{
 			Series: 2_500_000, StateSamples: 1_500_000,
-			CPU: "2500m", Memory: "18Gi", MemoryLimit: "30Gi", Volume: "150Gi", DiskLimit: "120GB",
+			CPU: "2500m", Memory: "20Gi", MemoryLimit: "32Gi", Volume: "150Gi", DiskLimit: "120GB",
 		}
 	}
 	return Sizing{
