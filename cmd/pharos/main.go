@@ -17,11 +17,25 @@ import (
 func main() {
 	ctx, stop := untilSignalled()
 	defer stop()
-	if err := run(ctx, newRootCommand(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "pharos:", err)
+	if code := exitCode(run(ctx, newRootCommand(), os.Stdout), os.Stderr); code != 0 {
 		stop()
-		os.Exit(1)
+		os.Exit(code)
 	}
+}
+
+// exitCode tells of a command's error what a person should know, and what the
+// program ends with.
+func exitCode(err error, told io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	if !errors.Is(err, errDiffers) {
+		fmt.Fprintln(told, "pharos:", err)
+	}
+	if own := (exit{}); errors.As(err, &own) {
+		return own.code
+	}
+	return 1
 }
 
 // run runs a command whose answer goes to out. An answer that could not be
@@ -75,6 +89,7 @@ func newRootCommand() *cobra.Command {
 		newDownCommand(),
 		newFaultCommand(),
 		newLocalCommand(),
+		newRenderCommand(),
 		newRemediatorCommand(),
 		newOperatorCommand(),
 		newMachineOperatorCommand(),

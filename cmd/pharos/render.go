@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/operator/tree"
+)
+
+// Exit codes, as those of diff.
+const (
+	exitDiffers = 1
+	exitTrouble = 2
+)
+
+// exit is an error with an exit code of its own.
+type exit struct {
+	error
+	code int
+}
+
+// Unwrap gives the cause.
+func (e exit) Unwrap() error { return e.error }
+
+// errDiffers says that there was something to show, which is no trouble.
+var errDiffers = errors.New("what would be rendered differs from what is there")
+
+type renderFlags struct {
+	federation, cells, out, diff, namespace string
+}
+
+func newRenderCommand() *cobra.Command {
+	var flags renderFlags
+	cmd := &cobra.Command{
+		Use:   "render",
+		Short: "Render what the operator would run in the hub and in every cell as files, to deploy from a repository",
+		Long: `Render what the operator would run in the hub and in every cell as files.
+
+Descriptions are read from files, and refused as an API server would refuse
+them. --out writes the tree whole or not at all: hub/ and cells/NAME/, each with
+manifests/ (Kubernetes objects, a file for each part) and files/ (what is in
+their ConfigMaps). --diff shows what would change in a folder, and ends with 0
+when nothing would and with 1 when something would. Trouble of any kind ends
+with 2.`,
+		Args: func(cmd *cobra.Command, args []string) error { return trouble(cobra.NoArgs(cmd, args)) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return trouble(flags.run(cmd.Context(), cmd)) },
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return trouble(err) })
+	f := cmd.Flags()
+	f.StringVar(&flags.federation, "federation", "", "file with the Federation (required)")
+	f.StringVar(&flags.cells, "cells", "", "file with Cells, or folder whose .yaml, .yml and .json files have them; default the file of the Federation")
+	f.StringVar(&flags.out, "out", "", "folder to write")
+	f.StringVar(&flags.diff, "diff", "", "folder to compare with, instead of writing")
+	f.StringVar(&flags.namespace, "namespace", deploy.Namespace, "namespace of the parts, in the hub and in the cells")
+	return cmd
+}
+
+// trouble gives an error its exit code, unless it has one.
+func trouble(err error) error {
+	if err == nil || errors.Is(err, errDiffers) {
+		return err
+	}
+	return exit{err, exitTrouble}
+}
+
+func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	if f.federation == "" || (f.out == "") == (f.diff == "") {
+		return errors.New("render needs --federation, and one of --out and --diff")
+	}
+	fleet, err := tree.Read(f.federation, f.cells)
+	if err != nil {
+		return err
+	}
+	t, err := tree.New(fleet, f.namespace)
+	if err != nil {
+		return err
+	}
+	for _, w := range t.Warnings {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+	if f.diff != "" {
+		differs, err := t.Diff(ctx, f.diff, cmd.OutOrStdout())
+		if err == nil && differs {
+			return exit{errDiffers, exitDiffers}
+		}
+		return err
+	}
+	summary, err := t.Write(ctx, f.out)
+	if err != nil {
+		return err
+	}
+	cascades, cells := t.Servers()
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files of the hub, with %d cascades, and of %d cells; %d changed, %d removed\n",
+		f.out, summary.Files, cascades, cells, summary.Changed, summary.Removed)
+	return nil
+}

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"pharos": func() { os.Exit(exitCode(run(context.Background(), newRootCommand(), os.Stdout), os.Stderr)) },
+	})
+}
+
+// Scripts run the program as a person would, each in a folder of its own.
+func TestScripts(t *testing.T) {
+	var tools []string
+	for _, name := range []string{"promtool", "amtool"} {
+		tools = append(tools, filepath.Dir(testkit.Binary(t, name)))
+	}
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("PATH", strings.Join(append(tools, e.Getenv("PATH")), string(filepath.ListSeparator)))
+			return nil
+		},
+		RequireExplicitExec: true,
+	})
+}

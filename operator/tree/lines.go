@@ -1,0 +1,72 @@
+package tree
+
+import (
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// lines knows on which line each field of a document stands.
+type lines struct {
+	start Place
+	root  *yaml.Node
+}
+
+// newLines reads a document that is known to be YAML. Where this parser does
+// not agree, every field stands where the document begins.
+func newLines(d document) lines {
+	var root yaml.Node
+	if err := yaml.Unmarshal(d.raw, &root); err != nil || len(root.Content) != 1 {
+		return lines{start: d.at}
+	}
+	return lines{start: d.at, root: root.Content[0]}
+}
+
+// at is where the value of a path begins.
+func (l lines) at(path string) Place { return l.find(path, "") }
+
+// find is where the value of a path under another one begins, or of as much of
+// it as there is.
+func (l lines) find(under, path string) Place {
+	node, line := l.root, 1
+	if node != nil {
+		line = node.Line
+	}
+	for _, step := range append(steps(under), steps(path)...) {
+		key, value := child(node, step)
+		if value == nil {
+			break
+		}
+		node, line = value, key.Line
+	}
+	return Place{l.start.File, l.start.Line + line - 1}
+}
+
+// steps divides a path such as spec.items[2].name at its dots and brackets.
+func steps(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
+}
+
+// child is the field or the item of a node, and the node that stands for it.
+func child(node *yaml.Node, step string) (key, value *yaml.Node) {
+	if node == nil {
+		return nil, nil
+	}
+	if node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == step {
+				return node.Content[i], node.Content[i+1]
+			}
+		}
+	case yaml.SequenceNode:
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i]
+		}
+	}
+	return nil, nil
+}

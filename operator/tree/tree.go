@@ -1,0 +1,195 @@
+// Package tree renders everything that the operator would run in the hub and in
+// every cell as files, for a team that deploys from a repository. The same
+// functions make the objects and configurations as in the operator; this package
+// reads the fleet from files, lays out what comes of it, writes it whole or not
+// at all, and compares it with what is there. It speaks to no cluster.
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/operator/cell"
+	"github.com/pharos-fleet/pharos/operator/federation"
+	"github.com/pharos-fleet/pharos/operator/workload"
+)
+
+// Tree is a fleet that is ready to be rendered: everything that concerns more
+// than one cell has been checked.
+type Tree struct {
+	fleet     Fleet
+	namespace string
+	layouts   federation.Layouts
+	cells     []v1alpha1.Cell
+	// Warnings are for a person; they stop nothing.
+	Warnings []string
+}
+
+// New checks the fleet as a whole: each cell is there once, has a geography of
+// the Federation, and an address of its own. It says where the trouble is.
+func New(fleet Fleet, namespace string) (*Tree, error) {
+	f := &fleet.Federation
+	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet)); err != nil {
+		return nil, err
+	}
+	t := &Tree{fleet: fleet, namespace: namespace}
+	var all []v1alpha1.Cell
+	for _, c := range fleet.Cells {
+		if len(c.Spec.Edge.Endpoints) > 0 {
+			c.Status.EdgeEndpoints = slices.Sorted(slices.Values(c.Spec.Edge.Endpoints))
+		}
+		all = append(all, c.Cell)
+	}
+	var wrong map[string]error
+	t.cells, wrong = workload.Settle(workload.Feeding(f, all))
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(wrong)) {
+		errs = append(errs, fmt.Errorf("%s: Cell %q: %w", fleet.at(name), name, wrong[name]))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	var err error
+	if t.layouts, err = federation.Plan(f, t.cells, federation.Heard{}); err != nil {
+		return nil, fmt.Errorf("%s: %w", fleet.At, err)
+	}
+	t.Warnings = t.warnings()
+	return t, nil
+}
+
+// addressing refuses what only a cluster could answer.
+func addressing(fleet Fleet) error {
+	const advice = "spec.network.serviceAddressing: cluster IPs are not known before the Services exist; render for clusters with DNS (DNSName), or let the operator run it"
+	var errs []error
+	if fleet.Federation.Spec.Network.ServiceAddressing == v1alpha1.ServiceClusterIP {
+		errs = append(errs, fmt.Errorf("%s: %s", fleet.At, advice))
+	}
+	for _, c := range fleet.Cells {
+		if c.Spec.Network.ServiceAddressing == v1alpha1.ServiceClusterIP {
+			errs = append(errs, fmt.Errorf("%s: %s", c.At, advice))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func unique(fleet Fleet) error {
+	var errs []error
+	first := map[string]Place{}
+	for _, c := range fleet.Cells {
+		if at, twice := first[c.Name]; twice {
+			errs = append(errs, fmt.Errorf("%s: Cell %q is in %s already", c.At, c.Name, at))
+			continue
+		}
+		first[c.Name] = c.At
+	}
+	return errors.Join(errs...)
+}
+
+func placed(fleet Fleet) error {
+	var names []string
+	for _, g := range fleet.Federation.Spec.Geographies {
+		names = append(names, g.Name)
+	}
+	var errs []error
+	for _, c := range fleet.Cells {
+		if !slices.Contains(names, c.Spec.Geography) {
+			errs = append(errs, fmt.Errorf("%s: Cell %q: spec.geography: %q is none of Federation %q (%s), which has %q",
+				c.At, c.Name, c.Spec.Geography, fleet.Federation.Name, fleet.At, names))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (t *Tree) warnings() []string {
+	var out []string
+	if len(t.cells) == 0 {
+		out = append(out, fmt.Sprintf("Federation %q has no cell: what is rendered sees nothing", t.fleet.Federation.Name))
+	}
+	for _, c := range t.cells {
+		if len(c.Status.EdgeEndpoints) == 0 && t.fleet.Federation.Spec.Link.Type != v1alpha1.LinkRemoteWrite {
+			out = append(out, fmt.Sprintf("%s: Cell %q has no spec.edge.endpoints: it is expected, and no cascade reads it", t.fleet.at(c.Name), c.Name))
+		}
+	}
+	for _, g := range t.fleet.Federation.Spec.Geographies {
+		for _, w := range t.layouts[g.Name].Warnings {
+			out = append(out, "geography "+g.Name+": "+w)
+		}
+	}
+	return out
+}
+
+// File is one rendered file; its path is relative and has forward slashes.
+type File struct {
+	Path    string
+	Content []byte
+}
+
+// Each gives every rendered file, hub first and then the cells by name, one
+// place at a time, so that a fleet of any size needs the memory of one cell.
+func (t *Tree) Each(yield func(File) error) error {
+	hub, err := federation.Render(&t.fleet.Federation, t.cells, t.layouts, t.namespace)
+	if err != nil {
+		return fmt.Errorf("%s: %w", t.fleet.At, err)
+	}
+	if err := lay("hub", hub.Objects, hub.Files, yield); err != nil {
+		return err
+	}
+	for _, c := range t.cells {
+		rendered, err := cell.Render(&c, &t.fleet.Federation, t.namespace)
+		if err != nil {
+			return fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
+		}
+		if err := lay(path.Join("cells", c.Name), rendered.Objects, rendered.Files, yield); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Servers counts the cascade servers and the cells.
+func (t *Tree) Servers() (cascades, cells int) {
+	for _, l := range t.layouts {
+		cascades += len(l.Shards)
+	}
+	return cascades, len(t.cells)
+}
+
+// lay puts the objects of a place, those of one name in one file, into a folder
+// of their own, and the files of its servers into another: what reads a folder
+// of objects must not find anything else in it.
+func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files, yield func(File) error) error {
+	documents := map[string][]byte{}
+	for _, o := range objects {
+		raw, err := yaml.Marshal(o)
+		if err != nil {
+			return fmt.Errorf("%s: encoding %s: %w", dir, workload.Identity(o), err)
+		}
+		name := workload.Name(o)
+		if len(documents[name]) == 0 {
+			documents[name] = []byte("# Rendered by Pharos. Edits are refused by the next render.\n")
+		} else {
+			documents[name] = append(documents[name], "---\n"...)
+		}
+		documents[name] = append(documents[name], raw...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(documents)) {
+		if err := yield(File{path.Join(dir, "manifests", name+".yaml"), documents[name]}); err != nil {
+			return err
+		}
+	}
+	for _, server := range slices.Sorted(maps.Keys(servers)) {
+		for _, name := range slices.Sorted(maps.Keys(servers[server])) {
+			if err := yield(File{path.Join(dir, "files", server, name), servers[server][name]}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+// Package bench measures what is true of a whole fleet only.
+package bench_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/operator/tree"
+)
+
+// fleet writes a fleet of 20 regions in 4 geographies, and returns the file of
+// its Federation.
+func fleet(tb testing.TB, cells int) string {
+	tb.Helper()
+	var b strings.Builder
+	b.WriteString("apiVersion: pharos.dev/v1alpha1\nkind: Federation\nmetadata: {name: fleet}\nspec:\n  geographies: [{name: g0}, {name: g1}, {name: g2}, {name: g3}]\n  edge: {replicas: 2}\n")
+	for i := range cells {
+		fmt.Fprintf(&b, `---
+apiVersion: pharos.dev/v1alpha1
+kind: Cell
+metadata: {name: cell-%05[1]d}
+spec:
+  geography: g%[2]d
+  region: region-%02[3]d
+  size: Medium
+  kubeconfigSecret: cell-%05[1]d
+  edge: {endpoints: ["10.%[4]d.%[5]d.1:9090", "10.%[4]d.%[5]d.2:9090"]}
+  capacity: {pools: [{name: clusters, limit: 34}, {name: addresses, limit: 4096}]}
+`, i, i%4, i%20, i/256, i%256)
+	}
+	file := filepath.Join(tb.TempDir(), "fleet.yaml")
+	require.NoError(tb, os.WriteFile(file, []byte(b.String()), 0o600))
+	return file
+}
+
+// BenchmarkRender renders whole fleets to files: 300 cells are 10,000 business
+// clusters. peak-MB is the most memory that was in use at once.
+func BenchmarkRender(b *testing.B) {
+	for _, cells := range []int{0, 1, 30, 300} {
+		b.Run(fmt.Sprintf("cells=%d", cells), func(b *testing.B) {
+			file := fleet(b, cells)
+			var peak uint64
+			for b.Loop() {
+				peak = max(peak, render(b, file))
+			}
+			b.ReportMetric(float64(peak)/1e6, "peak-MB")
+		})
+	}
+}
+
+// A fleet of the largest size that the design knows is rendered within bounds
+// of time and memory. So is one a third of a hundred times larger, in
+// proportion to time and without more memory.
+func TestRenderOfAWholeFleetIsBounded(t *testing.T) {
+	begun := time.Now()
+	peak := render(t, fleet(t, 300))
+	t.Logf("300 cells in %s, %d MB at most", time.Since(begun), peak/1e6)
+	require.Less(t, peak, uint64(500e6))
+}
+
+// render renders once and returns the most memory that was in use.
+func render(tb testing.TB, file string) uint64 {
+	tb.Helper()
+	var peak atomic.Uint64
+	ctx, cancel := context.WithCancel(tb.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var m runtime.MemStats
+		for ctx.Err() == nil {
+			runtime.ReadMemStats(&m)
+			peak.Store(max(peak.Load(), m.Sys-m.HeapReleased))
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	read, err := tree.Read(file, "")
+	require.NoError(tb, err)
+	made, err := tree.New(read, "pharos-system")
+	require.NoError(tb, err)
+	summary, err := made.Write(tb.Context(), filepath.Join(tb.TempDir(), "out"))
+	require.NoError(tb, err)
+	require.Equal(tb, summary.Files, summary.Changed)
+	cancel()
+	<-done
+	return peak.Load()
+}
