@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -31,17 +33,17 @@ func parse(t *testing.T, raw []byte) *rulefmt.RuleGroups {
 // world is a failing cluster in a cell, as an edge scrapes it.
 const world = `
 load 15s
-	edge:interval:seconds 15x4
-	prometheus_target_scrapes_exceeded_sample_limit_total{job="edge", instance="i"} 0x4
-	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0x4
-	up{job="kube-apiserver", instance="i", cluster="shop"} 1x4
-	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1x4
-	kube_node_info{job="state", instance="i", cluster="shop", node="n1"} 1x4
-	kube_node_info{job="state", instance="i", cluster="shop", node="n2"} 1x4
-	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n1", condition="Ready", status="unknown"} 1x4
-	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n2", condition="Ready", status="true"} 1x4
-	kube_node_labels{job="state", instance="i", cluster="shop", node="n1", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1x4
-	kube_node_labels{job="state", instance="i", cluster="shop", node="n2", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1x4
+	edge:interval:seconds 15xN
+	prometheus_target_scrapes_exceeded_sample_limit_total{job="edge", instance="i"} 0xN
+	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0xN
+	up{job="kube-apiserver", instance="i", cluster="shop"} 1xN
+	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1xN
+	kube_node_info{job="state", instance="i", cluster="shop", node="n1"} 1xN
+	kube_node_info{job="state", instance="i", cluster="shop", node="n2"} 1xN
+	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n1", condition="Ready", status="unknown"} 1xN
+	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n2", condition="Ready", status="true"} 1xN
+	kube_node_labels{job="state", instance="i", cluster="shop", node="n1", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1xN
+	kube_node_labels{job="state", instance="i", cluster="shop", node="n2", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1xN
 `
 
 // TestEveryRuleRecordsExactlyWhatIsDeclared evaluates the rules of the three
@@ -50,22 +52,30 @@ load 15s
 func TestEveryRuleRecordsExactlyWhatIsDeclared(t *testing.T) {
 	c := contract(t)
 	place := map[string]string{"geography": "asia", "region": "east", "cell": "c1"}
-	edge := record(t, promqltest.LoadedStorage(t, world), nil, rules.Edge)
+	edge := record(t, load(t, world+worldOfNodes), nil, rules.Edge)
 	checkLabels(t, c, rules.Edge, edge, place)
 
 	up := carry(c, rules.Cascade, edge, merged(place, map[string]string{"edge_replica": "a", "edge_shard": "0"}))
-	cascade := record(t, promqltest.LoadedStorage(t, topology(rules.Cascade)), up, rules.Cascade)
+	cascade := record(t, load(t, topology(rules.Cascade)), up, rules.Cascade)
 	checkLabels(t, c, rules.Cascade, cascade, map[string]string{"geography": "asia", "cascade_shard": "0"})
 
 	up = carry(c, rules.Central, append(up, cascade...), map[string]string{"geography": "asia", "cascade_replica": "a", "cascade_shard": "0"})
-	central := record(t, promqltest.LoadedStorage(t, topology(rules.Central)), up, rules.Central)
+	central := record(t, load(t, topology(rules.Central)), up, rules.Central)
 	checkLabels(t, c, rules.Central, central, nil)
 	require.Equal(t, 2.0, value(t, central, "fleet:nodes:count"))
 	require.Equal(t, 1.0, value(t, central, "fleet:nodes_ready:count"))
 	require.Equal(t, 1.0, value(t, central, "fleet:cells_contributing:count"))
 }
 
-var now = time.Unix(60, 0)
+// now is late enough for rules that look back by hours.
+var now = time.Unix(7*3600, 0)
+
+// load fills a storage from the beginning of time until now.
+func load(t *testing.T, series string) *teststorage.TestStorage {
+	t.Helper()
+	until := "x" + strconv.FormatInt(now.Unix()/15, 10)
+	return promqltest.LoadedStorage(t, strings.ReplaceAll(series, "xN", until))
+}
 
 // inOrder are the rules of a tier, those that others read first.
 func inOrder(groups *rulefmt.RuleGroups) []rulefmt.Rule {
@@ -147,19 +157,19 @@ func carry(c rules.Contract, to rules.Tier, samples []promql.Sample, external ma
 func topology(tier rules.Tier) string {
 	if tier == rules.Cascade {
 		return `load 15s
-	geography:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1x4
-	prometheus_target_scrapes_exceeded_sample_limit_total{job="cascade", instance="i"} 0x4
-	prometheus_target_scrapes_exceeded_body_size_limit_total{job="cascade", instance="i"} 0x4
+	geography:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
+	prometheus_target_scrapes_exceeded_sample_limit_total{job="cascade", instance="i"} 0xN
+	prometheus_target_scrapes_exceeded_body_size_limit_total{job="cascade", instance="i"} 0xN
 `
 	}
 	return `load 15s
-	fleet:interval:seconds 15x4
-	fleet:cells_expected:count 1x4
-	geography:cells_expected:count{geography="asia"} 1x4
-	fleet:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1x4
-	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1x4
-	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1x4
-	fleet:central_expected:info{central="a"} 1x4
+	fleet:interval:seconds 15xN
+	fleet:cells_expected:count 1xN
+	geography:cells_expected:count{geography="asia"} 1xN
+	fleet:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
+	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1xN
+	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1xN
+	fleet:central_expected:info{central="a"} 1xN
 `
 }
 
@@ -218,16 +228,16 @@ func TestConstantsAreWhatTheyAreTold(t *testing.T) {
 func TestWhatIsUndeclaredIsCounted(t *testing.T) {
 	const holds = `
 load 15s
-	cell:heartbeat:timestamp_seconds{geography="asia", region="east", cell="c1", edge_replica="a"} 0+15x4
-	cascade:heartbeat:timestamp_seconds{geography="asia", cascade_shard="0"} 0+15x4
-	up{job="federate-edge", geography="asia", cell="c1"} 1x4
-	scrape_samples_scraped{job="federate-edge", geography="asia", cell="c1"} 9x4
-	ALERTS{alertname="PharosCellStale", alertstate="firing", geography="asia", cell="c1"} 1x4
-	go_goroutines{job="cascade"} 7x4
+	cell:heartbeat:timestamp_seconds{geography="asia", region="east", cell="c1", edge_replica="a"} 0+15xN
+	cascade:heartbeat:timestamp_seconds{geography="asia", cascade_shard="0"} 0+15xN
+	up{job="federate-edge", geography="asia", cell="c1"} 1xN
+	scrape_samples_scraped{job="federate-edge", geography="asia", cell="c1"} 9xN
+	ALERTS{alertname="PharosCellStale", alertstate="firing", geography="asia", cell="c1"} 1xN
+	go_goroutines{job="cascade"} 7xN
 `
-	const strangers = holds + `	node_load1{geography="asia", region="east", cell="c1", instance="1"} 1x4
-	node_load1{geography="asia", region="east", cell="c1", instance="2"} 1x4
-	cell:heartbeat:timestamp_second{geography="asia", region="east", cell="c1"} 1x4
+	const strangers = holds + `	node_load1{geography="asia", region="east", cell="c1", instance="1"} 1xN
+	node_load1{geography="asia", region="east", cell="c1", instance="2"} 1xN
+	cell:heartbeat:timestamp_second{geography="asia", region="east", cell="c1"} 1xN
 `
 	for _, tier := range []rules.Tier{rules.Cascade, rules.Central} {
 		files, err := rules.Files(tier, rules.WrittenFor, nil)
@@ -235,7 +245,7 @@ load 15s
 		rule := parse(t, files[rules.TopologyFileName]).Groups[0].Rules[0]
 		require.Equal(t, string(tier)+":series_undeclared:count", rule.Record)
 		for world, want := range map[string]float64{holds: 0, strangers: 3} {
-			storage := promqltest.LoadedStorage(t, world)
+			storage := load(t, world+worldOfNodes)
 			query, err := promqltest.NewTestEngine(t, false, 5*time.Minute, 1e6).NewInstantQuery(context.Background(), storage, nil, rule.Expr, now)
 			require.NoError(t, err)
 			result, err := query.Exec(context.Background()).Vector()
