@@ -28,7 +28,7 @@ import (
 
 func TestNotReadyBeforeTheCellAnswers(t *testing.T) {
 	s := startAgent(t, restConfig("http://"+loopback+":1"))
-	for _, path := range []string{"/readyz", "/state/metrics", "/state/_meta/metrics", "/state/fleet/shop/metrics", "/sd/state", "/sd/kubelet"} {
+	for _, path := range []string{"/readyz", "/state/_meta/metrics", "/state/fleet/shop/metrics", "/sd/state", "/sd/kubelet"} {
 		resp, body := s.get(path, nil)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, path)
 		require.Contains(t, body, "not listed yet")
@@ -183,7 +183,6 @@ func discovers(t *testing.T, s *site, _ *businessServer) {
 		"kubelet":        {at("/proxy/fleet/shop/nodes/n1/kubelet/metrics", "cluster", "shop", "node", "n1")},
 		"cadvisor":       {at("/proxy/fleet/shop/nodes/n1/cadvisor/metrics", "cluster", "shop", "node", "n1")},
 		"node-exporter":  {at("/proxy/fleet/shop/nodes/n1/node-exporter/metrics", "cluster", "shop", "node", "n1")},
-		"business":       {at("/proxy/fleet/shop/apiserver/metrics", "cluster", "shop", "component", "kube-apiserver")},
 	} {
 		resp, body := s.get("/sd/"+component, nil)
 		require.Equal(t, "application/json", resp.Header.Get("Content-Type"))

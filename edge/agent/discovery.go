@@ -43,16 +43,11 @@ func (a *Agent) serveDiscovery(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(targets)
 }
 
+// targets are those of one component. A cluster or node that cannot be reached
+// must show as down, and not disappear.
 func (a *Agent) targets(component string) ([]target, bool) {
 	clusters, _ := distinct(listOf[*v1alpha1.Cluster](a.clusters))
 	out := make([]target, 0, len(clusters)+1)
-	// A cluster or node that cannot be reached must show as down, and not
-	// disappear.
-	each := func(path string, labels ...string) {
-		for _, c := range clusters {
-			out = append(out, a.target("/proxy/"+c.Namespace+"/"+c.Name+path, append([]string{"cluster", c.Name}, labels...)...))
-		}
-	}
 	switch component {
 	case componentState:
 		for _, c := range clusters {
@@ -60,10 +55,9 @@ func (a *Agent) targets(component string) ([]target, bool) {
 		}
 		return append(out, a.target(statePath(metaCluster), "cluster", metaCluster)), true
 	case componentAPIServer:
-		each("/apiserver/metrics")
-		return out, true
-	case "business": // until no edge asks for it any more
-		each("/apiserver/metrics", "component", componentAPIServer)
+		for _, c := range clusters {
+			out = append(out, a.target("/proxy/"+c.Namespace+"/"+c.Name+"/apiserver/metrics", "cluster", c.Name))
+		}
 		return out, true
 	case componentKubelet, componentCadvisor, componentNodeExporter:
 		return a.nodeTargets(component, clusters), true

@@ -25,7 +25,6 @@ func newDurations() *prometheus.HistogramVec {
 
 func (a *Agent) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /state/metrics", a.measured(componentState, compressed(a.serveAll)))
 	mux.Handle("GET /state/"+metaCluster+"/metrics", a.measured(componentState, compressed(a.serveMeta)))
 	mux.Handle("GET /state/{namespace}/{cluster}/metrics", a.measured(componentState, compressed(a.serveCluster)))
 	mux.Handle("GET /sd/{component}", a.measured("discovery", compressed(a.serveDiscovery)))

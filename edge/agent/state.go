@@ -17,9 +17,9 @@ import (
 // metaCluster is the name of the cell's own cluster on series.
 const metaCluster = rules.MetaCluster
 
-// state is what the agent knows at one moment, of one cluster or of all.
+// state is what the agent knows at one moment of some clusters.
 type state struct {
-	clusters []clusterState     // by name
+	clusters []clusterState
 	machines []machineOfCluster // those of the clusters above
 }
 
@@ -36,22 +36,6 @@ type clusterState struct {
 type machineOfCluster struct {
 	*v1alpha1.Machine
 	node string
-}
-
-// state looks at every cache of the business clusters.
-func (a *Agent) state() state {
-	now := a.now()
-	var s state
-	watched := map[clusterKey]bool{}
-	for _, c := range listOf[*v1alpha1.Cluster](a.clusters) {
-		if m := a.member(clusterKey{c.Namespace, c.Name}); m != nil { // else it is refused, or not started yet
-			s.clusters = append(s.clusters, a.clusterState(m, c, now))
-			watched[m.key.clusterKey] = true
-		}
-	}
-	slices.SortFunc(s.clusters, func(a, b clusterState) int { return cmp.Compare(a.name, b.name) })
-	s.machines = settle(listOf[*v1alpha1.Machine](a.machines), watched)
-	return s
 }
 
 // stateOf looks at what is known of one business cluster, if it is watched.
@@ -136,10 +120,6 @@ func ambiguous(machines []machineOfCluster) int {
 	}
 	return n
 }
-
-// serveAll serves the state of all business clusters at once, until no edge
-// asks for it any more.
-func (a *Agent) serveAll(w http.ResponseWriter, _ *http.Request) { a.serve(w, a.state) }
 
 func (a *Agent) serveMeta(w http.ResponseWriter, _ *http.Request) { a.serve(w, a.metaState) }
 
