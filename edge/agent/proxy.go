@@ -29,6 +29,7 @@ func (a *Agent) serveAPIServer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "scraping the API server: "+err.Error(), http.StatusBadGateway)
 		return
 	}
+	defer func() { _ = resp.Body.Close() }()
 	m.pass(w, resp, componentAPIServer, maxOfAPIServer)
 }
 
@@ -63,13 +64,13 @@ func (a *Agent) serveNode(e endpoint) http.HandlerFunc {
 			return
 		}
 		defer done()
+		defer func() { _ = resp.Body.Close() }()
 		m.pass(w, resp, e.name, maxOfNode)
 	}
 }
 
-// pass hands a response on. Half of one must not look like a whole one.
+// pass hands a response on, and leaves its body to the caller to close. Half of one must not look like a whole one.
 func (m *member) pass(w http.ResponseWriter, resp *http.Response, component string, limit int64) {
-	defer func() { _ = resp.Body.Close() }()
 	for _, key := range []string{"Content-Type", "Content-Encoding"} {
 		if value := resp.Header.Get(key); value != "" {
 			w.Header().Set(key, value)
