@@ -9,11 +9,14 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/transport"
 
@@ -28,6 +31,12 @@ func TestProbeFindsAWatchThatHangs(t *testing.T) {
 	hang := &hangingWatch{gate: make(chan struct{})}
 	front := hang.serve(t, business.url)
 	conn := connected(t, kubeconfig(front, "first-token"))
+	var lists atomic.Int32
+	whole := conn.pods.source.list
+	conn.pods.source.list = func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+		lists.Add(1)
+		return whole(ctx, o)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() { conn.run(ctx) })
@@ -53,6 +62,7 @@ func TestProbeFindsAWatchThatHangs(t *testing.T) {
 	require.True(t, waitFor(10*time.Second, func() bool { return conn.probe(t.Context()) == nil }))
 	require.True(t, waitFor(10*time.Second, func() bool { return conn.probePods(t.Context()) == nil }))
 	require.Len(t, conn.pods.all(), 1)
+	require.Zero(t, lists.Load(), "a list that is streamed is never in memory as a whole")
 }
 
 // connected is a connection by a kubeconfig; nothing watches it yet.
