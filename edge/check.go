@@ -35,10 +35,10 @@ func (o Options) check() error {
 	)...)
 }
 
-func oneOf(what string, given, allowed []string) error {
+func oneOf(what string, given []v1alpha1.TargetComponent, allowed []string) error {
 	var errs []error
 	for _, g := range given {
-		if !slices.Contains(allowed, g) {
+		if !slices.Contains(allowed, string(g)) {
 			errs = append(errs, fmt.Errorf("%s %q: must be one of %s", what, g, strings.Join(allowed, ", ")))
 		}
 	}
@@ -56,7 +56,9 @@ func skippable() []string {
 	return slices.DeleteFunc(nameable(), func(component string) bool { return component == componentAPIServer })
 }
 
-func (o Options) unverified(component string) bool { return slices.Contains(o.Unverified, component) }
+func (o Options) unverified(component string) bool {
+	return slices.Contains(o.Unverified, v1alpha1.TargetComponent(component))
+}
 
 func (s Static) check(place string) error {
 	var errs []error

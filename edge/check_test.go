@@ -23,8 +23,8 @@ func TestRenderRefusesTargetsAndSizes(t *testing.T) {
 	}{
 		"size":                  {func(o *Options) { o.Size = "Huge" }, []string{`edge of cell "asia-1": size "Huge": must be Small, Medium or Large`}},
 		"shard":                 {func(o *Options) { o.Shard, o.Shards = 3, 3 }, []string{"shard 3: the 3 shards are numbered from 0"}},
-		"unverified":            {func(o *Options) { o.Unverified = []string{"etcd"} }, []string{`unverified component "etcd": must be one of kubelet`}},
-		"skipped":               {func(o *Options) { o.Skip = []string{"kube-apiserver"} }, []string{`component to skip "kube-apiserver": must be one of etcd`}},
+		"unverified":            {func(o *Options) { o.Unverified = []v1alpha1.TargetComponent{"etcd"} }, []string{`unverified component "etcd": must be one of kubelet`}},
+		"skipped":               {func(o *Options) { o.Skip = []v1alpha1.TargetComponent{"kube-apiserver"} }, []string{`component to skip "kube-apiserver": must be one of etcd`}},
 		"component":             {target("prometheus", "", "", "a:1"), []string{`target 0: component "prometheus": is none that an edge knows how to read`}},
 		"scheme":                {target("etcd", "", "FTP", "a:1"), []string{`target 0: scheme "FTP": must be HTTP or HTTPS`}},
 		"token in the clear":    {target("kube-scheduler", "", "HTTP", "a:1"), []string{"would send the edge's token in the clear"}},

@@ -46,10 +46,10 @@ type Options struct {
 	// Unverified are the components of the meta cluster whose certificates the
 	// cluster's authority has not signed: kubelet, kube-controller-manager,
 	// kube-scheduler. The edge's token is shown to whoever answers for them.
-	Unverified []string
+	Unverified []v1alpha1.TargetComponent
 	// Skip are components that are not scraped, because the cell's nodes do not
 	// have them or the edge cannot reach them.
-	Skip []string
+	Skip []v1alpha1.TargetComponent
 	// Size of the cell. Unset means Medium.
 	Size v1alpha1.CellSize
 	// Static names the targets outright, where there is no API server to

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
+	"time"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/rules"
@@ -60,13 +63,32 @@ func RenderExternal(o Options) (promcfg.Files, error) {
 		return nil, err
 	}
 	asked := o.included(contract, append([]source{externalSelf(), o.externalAgent()}, fromAgent(o)...))
-	for name, jobs := range map[string][]promcfg.ScrapeConfig{AgentScrapeFile: asked, MetaScrapeFile: o.included(contract, discovered(o))} {
+	found := o.included(contract, discovered(o))
+	if err := loads(files, append(slices.Clone(asked), found...)); err != nil {
+		return nil, fmt.Errorf("edge of cell %q: %w", o.Cell, err)
+	}
+	for name, jobs := range map[string][]promcfg.ScrapeConfig{AgentScrapeFile: asked, MetaScrapeFile: found} {
 		if files[name], err = promcfg.Marshal(scrapeFile{jobs}); err != nil {
 			return nil, err
 		}
 	}
 	files[OperatorFile], err = operatorObjects(asked, groups)
 	return files, err
+}
+
+// loads makes sure that a Prometheus would start with the rules and jobs, in a
+// configuration that has nothing else.
+func loads(ruleFiles promcfg.Files, jobs []promcfg.ScrapeConfig) error {
+	global, err := promcfg.NewGlobal(time.Second, nil)
+	if err != nil {
+		return err
+	}
+	config := promcfg.Config{Global: global, RuleFiles: slices.Sorted(maps.Keys(ruleFiles)), ScrapeConfigs: jobs}
+	files, err := config.With(maps.Clone(ruleFiles))
+	if err != nil {
+		return err
+	}
+	return promcfg.Validate(files)
 }
 
 // externalSelf is the server's view of itself. A server that is not found there

@@ -42,7 +42,7 @@ func discovered(o Options) []source {
 
 // wanted leaves out the components that the cell does without.
 func (o Options) wanted(all []source) []source {
-	return slices.DeleteFunc(all, func(s source) bool { return slices.Contains(o.Skip, s.component) })
+	return slices.DeleteFunc(all, func(s source) bool { return slices.Contains(o.Skip, v1alpha1.TargetComponent(s.component)) })
 }
 
 // finish gives a source what all of them have: its label job, the shard that it
@@ -79,7 +79,7 @@ func self(o Options) source {
 	s.job.Kubernetes = []promcfg.KubernetesSD{o.pods("edge")}
 	s.job.Relabel = append(promcfg.PodAddress(promcfg.Port),
 		promcfg.Relabel{SourceLabels: []string{podLabel(v1alpha1.LabelReplica)}, Regex: regexp.QuoteMeta(o.Replica), Action: "keep"},
-		promcfg.Relabel{SourceLabels: []string{podLabel(LabelShard)}, Regex: shard, Action: "keep"},
+		promcfg.Relabel{SourceLabels: []string{podLabel(v1alpha1.LabelShard)}, Regex: shard, Action: "keep"},
 		promcfg.SetLabel("cluster", MetaCluster),
 	)
 	return s

@@ -137,7 +137,7 @@ func node(address string) map[string]string {
 func TestTokenGoesOnlyToVerifiedServersOfTheCell(t *testing.T) {
 	withToken := []string{"cadvisor-meta", "kube-apiserver-meta", "kube-controller-manager-meta", "kube-scheduler-meta", "kubelet-meta"}
 	o := options()
-	for _, unverified := range [][]string{nil, {"kubelet"}, {"kube-controller-manager", "kube-scheduler"}} {
+	for _, unverified := range [][]v1alpha1.TargetComponent{nil, {"kubelet"}, {"kube-controller-manager", "kube-scheduler"}} {
 		o.Unverified = unverified
 		var got []string
 		for name, job := range load(t, o).jobs {
@@ -150,7 +150,7 @@ func TestTokenGoesOnlyToVerifiedServersOfTheCell(t *testing.T) {
 			if component == "cadvisor" {
 				component = "kubelet"
 			}
-			require.Equal(t, slices.Contains(unverified, component), job.HTTPClientConfig.TLSConfig.InsecureSkipVerify, name)
+			require.Equal(t, slices.Contains(unverified, v1alpha1.TargetComponent(component)), job.HTTPClientConfig.TLSConfig.InsecureSkipVerify, name)
 		}
 		require.ElementsMatch(t, withToken, got)
 	}
@@ -193,7 +193,7 @@ func staticTargets(t *testing.T, o Options, job string) []string {
 func TestComponentsThatTheCellDoesWithout(t *testing.T) {
 	o := options()
 	all := load(t, o).jobs
-	o.Skip = []string{"kubelet", "cadvisor", "node-exporter"}
+	o.Skip = []v1alpha1.TargetComponent{"kubelet", "cadvisor", "node-exporter"}
 	some := load(t, o).jobs
 	require.Len(t, some, len(all)-6)
 	for name := range some {

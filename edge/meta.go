@@ -8,8 +8,6 @@ import (
 
 // Labels and annotations by which an edge knows the pods that it is to scrape.
 const (
-	// LabelShard is on an edge's own pods: which shard of the cell it is.
-	LabelShard = "pharos.dev/shard"
 	// LabelCluster names, on a pod of a hosted control plane, its business cluster.
 	LabelCluster = "pharos.dev/cluster"
 	// LabelControlPlane names, on such a pod, what it is: etcd,

@@ -131,6 +131,21 @@ type Edge struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	StaticTargets []StaticTarget `json:"staticTargets,omitempty"`
+	// Skip are components that the edge does not scrape, because the nodes do
+	// not have them or the edge cannot reach them.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=6
+	// +kubebuilder:validation:XValidation:rule="!self.exists(c, c == 'kube-apiserver')",message="without kube-apiserver nothing could be said of a cluster"
+	Skip []TargetComponent `json:"skip,omitempty"`
+	// Unverified are components of the meta cluster whose certificates its
+	// authority has not signed. Their servers get the token of the edge's
+	// account all the same, and so does whoever answers in their place.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:XValidation:rule="self.all(c, c in ['kubelet', 'kube-controller-manager', 'kube-scheduler'])",message="only of kubelet, kube-controller-manager and kube-scheduler the certificate may go unchecked"
+	Unverified []TargetComponent `json:"unverified,omitempty"`
 }
 
 // TargetComponent is a kind of server that an edge knows how to read.
@@ -144,7 +159,8 @@ type TargetScheme string
 const (
 	// SchemeHTTP is plain HTTP.
 	SchemeHTTP TargetScheme = "HTTP"
-	// SchemeHTTPS is HTTP over TLS, with the edge's own token and authority.
+	// SchemeHTTPS is HTTP over TLS: to servers of the meta cluster with the edge's
+	// own token and authority, to others with neither.
 	SchemeHTTPS TargetScheme = "HTTPS"
 )
 
@@ -166,7 +182,7 @@ type StaticTarget struct {
 	// +kubebuilder:validation:items:MaxLength=270
 	// +kubebuilder:validation:items:Pattern=`^[^\s/]+:[0-9]{1,5}$`
 	Addresses []string `json:"addresses,omitempty"`
-	// Scheme unset means HTTPS.
+	// Scheme unset means HTTP for etcd and node-exporter, HTTPS for the others.
 	// +optional
 	Scheme TargetScheme `json:"scheme,omitempty"`
 }

@@ -104,6 +104,10 @@ func cells() map[string]struct {
 		"targets of an External edge": {with(func(e *v1alpha1.Edge) {
 			e.StaticTargets = []v1alpha1.StaticTarget{{Component: "etcd", Addresses: []string{"a:1"}}}
 		}), "for a Managed one"},
+		"an API server to skip":         {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kube-apiserver"}}), "nothing could be said of a cluster"},
+		"hosts to skip":                 {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"node-exporter", "kubelet"}}), ""},
+		"an unverified API server":      {edge(v1alpha1.Edge{Unverified: []v1alpha1.TargetComponent{"kube-apiserver"}}), "the certificate may go unchecked"},
+		"an unverified kubelet":         {edge(v1alpha1.Edge{Unverified: []v1alpha1.TargetComponent{"kubelet"}}), ""},
 		"one shard of an External edge": {with(func(e *v1alpha1.Edge) { e.Shards = ptr.To(int32(1)) }), ""},
 		"a target": {target(v1alpha1.StaticTarget{
 			Component: "etcd", Cluster: "shop", Addresses: []string{"10.0.0.1:2381", "[fd00::1]:2381"}, Scheme: v1alpha1.SchemeHTTP,

@@ -202,7 +202,8 @@ func externalEdge(t *testing.T, w *world) {
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge"), &appsv1.StatefulSet{})))
-	require.Contains(t, w.ConfigMap(t, "edge").Data, "prometheus.yml")
+	require.Contains(t, w.ConfigMap(t, "edge").Data, "agent.scrape.yaml")
+	require.NotContains(t, w.ConfigMap(t, "edge").Data, "prometheus.yml", "its configuration is somebody else's")
 	w.Deployment(t, "edge-agent")
 	require.ElementsMatch(t, c.Spec.Edge.Endpoints, w.cell(t, "asia-1").Status.EdgeEndpoints)
 }

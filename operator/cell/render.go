@@ -42,42 +42,53 @@ func Render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace string) (Rendere
 func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (map[workload.EdgeServer]promcfg.Files, error) {
 	out := map[workload.EdgeServer]promcfg.Files{}
 	for _, s := range workload.EdgeServers(f, c) {
-		files, err := edge.Render(edge.Options{
-			Geography: c.Spec.Geography,
-			Region:    c.Spec.Region,
-			Cell:      c.Name,
-			Replica:   s.Replica,
-			Shard:     s.Shard,
-			Shards:    workload.EdgeShards(c),
-			Interval:  workload.Interval(f),
-			APIServer: promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
-			AgentURL:  "http://" + agent,
+		files, err := renderServer(c, edge.Options{
+			Geography:  c.Spec.Geography,
+			Region:     c.Spec.Region,
+			Cell:       c.Name,
+			Replica:    s.Replica,
+			Shard:      s.Shard,
+			Shards:     workload.EdgeShards(c),
+			Interval:   workload.Interval(f),
+			APIServer:  promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
+			AgentURL:   "http://" + agent,
+			Size:       c.Spec.Size,
+			Targets:    c.Spec.Edge.StaticTargets,
+			Skip:       c.Spec.Edge.Skip,
+			Unverified: c.Spec.Edge.Unverified,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", s.Name(), err)
-		}
-		if err := promcfg.Validate(files); err != nil {
-			return nil, fmt.Errorf("checking the rendered %s: %w", s.Name(), err)
 		}
 		out[s] = files
 	}
 	return out, nil
 }
 
-// edgeSize is what each server of the cell's edge is given. A shard has its part
-// of the cell's series, of which a server holds some hours in memory: about 4 KiB
-// for each, rules included.
+// renderServer gives valid files of one server: all that a managed one has, or
+// what somebody else's is to include.
+func renderServer(c *v1alpha1.Cell, o edge.Options) (promcfg.Files, error) {
+	if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+		return edge.RenderExternal(o)
+	}
+	files, err := edge.Render(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := promcfg.Validate(files); err != nil {
+		return nil, fmt.Errorf("checking what was rendered: %w", err)
+	}
+	return files, nil
+}
+
+// edgeSize is what each server of the cell's edge is given.
 func edgeSize(c *v1alpha1.Cell) workload.Size {
-	size := func(cpu, memory, volume string) workload.Size {
-		return workload.Size{Volume: volume, Requests: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-		}}
+	s := edge.SizingOf(c.Spec.Size)
+	return workload.Size{
+		Volume: s.Volume, Blocks: s.DiskLimit,
+		Requests: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse(s.CPU), corev1.ResourceMemory: resource.MustParse(s.Memory),
+		},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(s.MemoryLimit)},
 	}
-	switch c.Spec.Size {
-	case v1alpha1.CellSmall:
-		return size("100m", "512Mi", "20Gi")
-	case v1alpha1.CellLarge:
-		return size("2", "8Gi", "100Gi")
-	}
-	return size("500m", "3Gi", "50Gi")
 }

@@ -126,7 +126,12 @@ func Clusters(c *v1alpha1.Cell) uint {
 type Size struct {
 	// Requests of CPU and memory. Empty means none.
 	Requests corev1.ResourceList
+	// Limits are where it is ended or throttled. Empty means nowhere.
+	Limits corev1.ResourceList
 	// Volume is the size of its volume, when that is made. Empty means
 	// PrometheusVolume.
 	Volume string
+	// Blocks is how much of the volume Prometheus lets its blocks take, in its own
+	// notation. Empty means all.
+	Blocks string
 }

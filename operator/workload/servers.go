@@ -28,6 +28,8 @@ type Server struct {
 	Files map[string][]byte
 	// Retention is how long it keeps samples, in Prometheus' notation.
 	Retention string
+	// Flags beside the usual.
+	Flags []string
 	// Receives lets others write to it.
 	Receives bool
 	// Size is what it is given.
@@ -51,12 +53,15 @@ func (p Place) PrometheusServer(s Server) Objects {
 		"--storage.tsdb.retention.time=" + s.Retention,
 		listen("web.listen-address", s.Port),
 	}
+	if s.Size.Blocks != "" {
+		args = append(args, "--storage.tsdb.retention.size="+s.Size.Blocks)
+	}
 	if s.Receives {
 		args = append(args, "--web.enable-remote-write-receiver")
 	}
-	c := container(Prometheus, s.Part, args, health{"/-/healthy", "/-/ready"}, volumes)
-	if len(s.Size.Requests) > 0 {
-		c.WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.Requests))
+	c := container(Prometheus, s.Part, append(args, s.Flags...), health{"/-/healthy", "/-/ready"}, volumes)
+	if len(s.Size.Requests)+len(s.Size.Limits) > 0 {
+		c.WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.Requests).WithLimits(s.Size.Limits))
 	}
 	template := pod(s.Part, p.labels(s.Part, Prometheus), "", true, c, volumes)
 	return Objects{
