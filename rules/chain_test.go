@@ -36,6 +36,8 @@ load 15s
 	edge:interval:seconds 15xN
 	prometheus_target_scrapes_exceeded_sample_limit_total{job="edge", instance="i"} 0xN
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0xN
+	prometheus_rule_evaluation_failures_total{job="edge", instance="i", rule_group="g"} 0xN
+	prometheus_tsdb_head_series{job="edge", instance="i"} 900xN
 	up{job="kube-apiserver", instance="i", cluster="shop"} 1xN
 	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1xN
 	kube_node_info{job="state", instance="i", cluster="shop", node="n1"} 1xN
@@ -112,7 +114,11 @@ func record(t *testing.T, storage *teststorage.TestStorage, have []promql.Sample
 		require.NotEmpty(t, result, "%s records nothing", r.Record)
 		var got []promql.Sample
 		for _, s := range result {
-			s.Metric = labels.NewBuilder(s.Metric).Set(model.MetricNameLabel, r.Record).Labels()
+			b := labels.NewBuilder(s.Metric).Set(model.MetricNameLabel, r.Record)
+			for name, v := range r.Labels {
+				b.Set(name, v)
+			}
+			s.Metric = b.Labels()
 			got = append(got, s)
 		}
 		query.Close()
@@ -160,6 +166,8 @@ func topology(tier rules.Tier) string {
 	geography:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
 	prometheus_target_scrapes_exceeded_sample_limit_total{job="cascade", instance="i"} 0xN
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="cascade", instance="i"} 0xN
+	prometheus_rule_evaluation_failures_total{job="cascade", instance="i", rule_group="g"} 0xN
+	prometheus_tsdb_head_series{job="cascade", instance="i"} 900xN
 `
 	}
 	return `load 15s
@@ -170,6 +178,10 @@ func topology(tier rules.Tier) string {
 	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1xN
 	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1xN
 	fleet:central_expected:info{central="a"} 1xN
+	fleet:cell_expected:info{geography="asia", region="east", cell="dark"} 1xN
+	cell:state_known:bool{geography="asia", region="east", cell="dark"} 0xN
+	cluster:up:min{geography="asia", region="east", cell="dark", cluster="shop"} 0xN
+	ALERTS{alertname="a", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", trouble="t"} 1xN
 `
 }
 
