@@ -25,11 +25,11 @@ func TestCertificateExpiry(t *testing.T) {
 	day := time.Now().Truncate(time.Second).UTC()
 	shown := make(chan string, 100)
 	api := func(until time.Time) string {
-		m := &machine{address: nodeAddress()}
+		m := &machine{address: loopback}
 		s := m.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			shown <- fmt.Sprint(r.Header.Values("Authorization"), len(r.TLS.PeerCertificates))
 			w.WriteHeader(http.StatusUnauthorized)
-		}), m.address+":0", &tls.Config{
+		}), listen(t, loopback), &tls.Config{
 			Certificates: []tls.Certificate{ca.serving(t, m.address, until)}, ClientAuth: tls.RequestClientCert,
 		})
 		return s.URL

@@ -9,10 +9,12 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,13 +74,30 @@ func issue(t *testing.T, by *authority, template *x509.Certificate) (*x509.Certi
 	return cert, key, der
 }
 
-// addresses hands out addresses of this machine, so that each node of the tests
-// has its own, and the ports that it must have.
-var addresses atomic.Int32
+// nodes counts the nodes of the tests, each of which has an address of its own.
+var nodes atomic.Int32
 
-func nodeAddress() string {
-	n := addresses.Add(1)
-	return fmt.Sprintf("127.92.%d.%d", 10+n/250, 1+n%250)
+// nodeAddress takes an address of this machine where nobody is a node exporter:
+// the tests may run twice at a time.
+func nodeAddress(t *testing.T) (address string, exporter net.Listener) {
+	t.Helper()
+	for range 1000 {
+		n := nodes.Add(1)
+		address = fmt.Sprintf("127.92.%d.%d", 10+n/250, 1+n%250)
+		exporter, err := net.Listen("tcp", net.JoinHostPort(address, strconv.Itoa(nodeExporterPort)))
+		if err == nil {
+			return address, exporter
+		}
+	}
+	require.FailNow(t, "no address is free for a node")
+	return "", nil
+}
+
+func listen(t *testing.T, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
+	require.NoError(t, err)
+	return l
 }
 
 // machine is a host that serves as kubelet and as node exporter.
@@ -95,7 +114,9 @@ type machine struct {
 // startMachine runs a host whose two servers answer with handle.
 func startMachine(t *testing.T, by *authority, handle http.HandlerFunc) *machine {
 	t.Helper()
-	m := &machine{address: nodeAddress()}
+	m := &machine{}
+	var exporter net.Listener
+	m.address, exporter = nodeAddress(t)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.asked.Add(1)
 		m.mu.Lock()
@@ -103,25 +124,23 @@ func startMachine(t *testing.T, by *authority, handle http.HandlerFunc) *machine
 		m.mu.Unlock()
 		handle(w, r)
 	})
-	kubelet := m.serve(t, handler, net.JoinHostPort(m.address, "0"), &tls.Config{Certificates: []tls.Certificate{by.serving(t, m.address, time.Now().Add(time.Hour))}})
+	kubelet := m.serve(t, handler, listen(t, m.address), &tls.Config{Certificates: []tls.Certificate{by.serving(t, m.address, time.Now().Add(time.Hour))}})
 	m.port = kubelet.Listener.Addr().(*net.TCPAddr).Port
-	m.serve(t, handler, net.JoinHostPort(m.address, fmt.Sprint(nodeExporterPort)), nil)
+	m.serve(t, handler, exporter, nil)
 	return m
 }
 
-func (m *machine) serve(t *testing.T, h http.Handler, address string, config *tls.Config) *httptest.Server {
+func (m *machine) serve(t *testing.T, h http.Handler, at net.Listener, config *tls.Config) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	require.NoError(t, s.Listener.Close())
-	var err error
-	s.Listener, err = net.Listen("tcp", address)
-	require.NoError(t, err)
+	s.Listener = at
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo) // handshakes are refused on purpose
 	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			m.opened.Add(1)
 		}
 	}
-	s.Config.ErrorLog = nil
 	if config == nil {
 		s.Start()
 	} else {
