@@ -24,7 +24,13 @@ const WrittenFor = 15 * time.Second
 // alert is about something that should be there, and a Prometheus that just
 // started cannot see it yet: it begins to scrape what it discovers after 5 s,
 // whatever the interval.
-const patience = 10 * time.Second
+//
+// A for that is written longer than patientFor is lengthened in proportion, so
+// that a cause, which is to mute what follows from it, still comes first.
+const (
+	patience   = 10 * time.Second
+	patientFor = 90 * time.Second
+)
 
 // FileSuffix is the end of every rule file's name.
 const FileSuffix = ".rules.yaml"
@@ -122,7 +128,8 @@ func stretch(g rulefmt.RuleGroup, interval time.Duration) {
 		g.Rules[i].KeepFiringFor = scale(r.KeepFiringFor, interval)
 		g.Rules[i].For = scale(r.For, interval)
 		if time.Duration(r.For) > WrittenFor {
-			g.Rules[i].For = max(g.Rules[i].For, model.Duration(patience))
+			floor := max(time.Duration(r.For), patientFor) / (patientFor / patience)
+			g.Rules[i].For = max(g.Rules[i].For, model.Duration(floor.Truncate(time.Millisecond)))
 		}
 		if time.Duration(r.KeepFiringFor) > 2*WrittenFor {
 			g.Rules[i].KeepFiringFor = max(g.Rules[i].KeepFiringFor, model.Duration(patience))
