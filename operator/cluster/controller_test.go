@@ -28,7 +28,6 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/testkit"
-	"github.com/pharos-fleet/pharos/operator/machine"
 )
 
 func TestReconciler(t *testing.T) {
@@ -225,7 +224,7 @@ func isPaused(t *testing.T, w *world) {
 	key := w.good(t, "paused")
 	c := w.get(t, key)
 	require.True(t, meta.IsStatusConditionFalse(c.Status.Conditions, v1alpha1.ConditionPaused))
-	w.annotate(t, key, machine.AnnotationPaused, ptr.To("power work"))
+	w.annotate(t, key, v1alpha1.AnnotationPaused, ptr.To("power work"))
 	w.lookTwice(t, key)
 	c = w.requireReady(t, key, metav1.ConditionTrue, v1alpha1.ReasonAPIServerReady, "")
 	paused := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionPaused)
@@ -237,7 +236,7 @@ func isPaused(t *testing.T, w *world) {
 	w.look(t, key)
 	w.requireReady(t, key, metav1.ConditionUnknown, v1alpha1.ReasonKubeconfigMissing, "")
 	require.Equal(t, []string{"Warning KubeconfigMissing"}, w.told(), "who pauses repairs still wants to see")
-	w.annotate(t, key, machine.AnnotationPaused, nil)
+	w.annotate(t, key, v1alpha1.AnnotationPaused, nil)
 	w.look(t, key)
 	require.True(t, meta.IsStatusConditionFalse(w.get(t, key).Status.Conditions, v1alpha1.ConditionPaused))
 	require.Equal(t, []string{"Normal Resumed"}, w.told())

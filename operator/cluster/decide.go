@@ -14,7 +14,6 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/kube"
-	"github.com/pharos-fleet/pharos/operator/machine"
 )
 
 const (
@@ -161,7 +160,7 @@ func failing(body []byte) []string {
 }
 
 func paused(annotations map[string]string) metav1.Condition {
-	why, is := annotations[machine.AnnotationPaused]
+	why, is := annotations[v1alpha1.AnnotationPaused]
 	if !is {
 		return metav1.Condition{
 			Type: v1alpha1.ConditionPaused, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNotAnnotated,
@@ -170,7 +169,7 @@ func paused(annotations map[string]string) metav1.Condition {
 	}
 	return metav1.Condition{
 		Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonAnnotated,
-		Message: fmt.Sprintf("annotation %s is %q: no repair is started in this cluster; it goes on being looked at", machine.AnnotationPaused, why),
+		Message: fmt.Sprintf("annotation %s is %q: no repair is started in this cluster; it goes on being looked at", v1alpha1.AnnotationPaused, why),
 	}
 }
 

@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
-	"github.com/pharos-fleet/pharos/operator/machine"
 )
 
 var (
@@ -156,13 +155,13 @@ func TestDecideKeepsTheRest(t *testing.T) {
 
 func TestDecideSaysThatItIsPaused(t *testing.T) {
 	c := shop()
-	c.Annotations = map[string]string{machine.AnnotationPaused: ""}
+	c.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 	for _, test := range situations() {
 		v := decide(c, test.seen, noon)
 		require.True(t, meta.IsStatusConditionTrue(v.status.Conditions, v1alpha1.ConditionPaused), "any value pauses")
 		require.Equal(t, test.status, meta.FindStatusCondition(v.status.Conditions, v1alpha1.ConditionReady).Status, "a pause hides nothing")
 	}
-	c.Annotations[machine.AnnotationPaused] = strings.Repeat("long ", 1000)
+	c.Annotations[v1alpha1.AnnotationPaused] = strings.Repeat("long ", 1000)
 	paused := meta.FindStatusCondition(decide(c, answer(http.StatusOK, "ok"), noon).status.Conditions, v1alpha1.ConditionPaused)
 	require.Len(t, []rune(paused.Message), maxMessage)
 }
@@ -173,7 +172,7 @@ func TestChangesOfANewCluster(t *testing.T) {
 	told := changes(nil, decide(c, answer(http.StatusOK, "ok"), noon).status.Conditions)
 	require.Len(t, told, 1)
 	require.Equal(t, v1alpha1.ConditionReady, told[0].Type)
-	c.Annotations = map[string]string{machine.AnnotationPaused: ""}
+	c.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 	require.Len(t, changes(nil, decide(c, answer(http.StatusOK, "ok"), noon).status.Conditions), 2)
 }
 

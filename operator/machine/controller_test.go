@@ -86,7 +86,7 @@ func refusesLate(t *testing.T, w *world) {
 
 func refusesWhenPaused(t *testing.T, w *world) {
 	ours := clusterNamed("fleet", "quiet")
-	ours.Annotations = map[string]string{AnnotationPaused: "until Monday"}
+	ours.Annotations = map[string]string{v1alpha1.AnnotationPaused: "until Monday"}
 	require.NoError(t, w.admin.Create(t.Context(), ours))
 	m := machineAsking("fleet", "paused", "paused-1", time.Hour)
 	m.Spec.ClusterName = "quiet"

@@ -12,10 +12,6 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// AnnotationPaused keeps, with any value, on a Machine or its Cluster, repairs
-// from being started.
-const AnnotationPaused = "pharos.dev/paused"
-
 // minLeft is the least time to the deadline with which a repair is started. A
 // machine that is cut off half-way through a repair is worse off than before.
 const minLeft = time.Minute
@@ -104,11 +100,11 @@ func refusal(s snapshot, request *v1alpha1.RemediationRequest) string {
 	case m.Spec.State == v1alpha1.MachineStandby:
 		return "the machine is on standby, spec.state Standby, and works for nobody"
 	case paused(m):
-		return "the machine is annotated " + AnnotationPaused
+		return "the machine is annotated " + v1alpha1.AnnotationPaused
 	case s.cluster == nil:
 		return fmt.Sprintf("there is no Cluster %s/%s, which the machine names as its own", m.Namespace, m.Spec.ClusterName)
 	case paused(s.cluster):
-		return fmt.Sprintf("Cluster %s/%s is annotated %s", s.cluster.Namespace, s.cluster.Name, AnnotationPaused)
+		return fmt.Sprintf("Cluster %s/%s is annotated %s", s.cluster.Namespace, s.cluster.Name, v1alpha1.AnnotationPaused)
 	case request.HardwareID != "" && request.HardwareID != m.Spec.HardwareID:
 		return fmt.Sprintf("the request is about hardware %q, and the machine now is hardware %q", request.HardwareID, m.Spec.HardwareID)
 	}
@@ -133,7 +129,7 @@ func lapsed(request *v1alpha1.RemediationRequest, now time.Time) string {
 }
 
 func paused(o metav1.Object) bool {
-	_, is := o.GetAnnotations()[AnnotationPaused]
+	_, is := o.GetAnnotations()[v1alpha1.AnnotationPaused]
 	return is
 }
 

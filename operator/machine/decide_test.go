@@ -136,7 +136,7 @@ func TestDecide(t *testing.T) {
 			want{},
 		},
 		"paused after its Job was created": {
-			snapshot{machine: changed(func(m *v1alpha1.Machine) { m.Annotations = map[string]string{AnnotationPaused: ""} }), named: ptr.To(jobOf(asked("a"), "a", ""))},
+			snapshot{machine: changed(func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }), named: ptr.To(jobOf(asked("a"), "a", ""))},
 			want{id: "a", phase: v1alpha1.RepairRunning, text: "repair-a"},
 		},
 		"withdrawn while it runs": {
@@ -169,7 +169,7 @@ func TestDecide(t *testing.T) {
 // What is refused is refused at the moment of decision, and no Job is started.
 func TestRefusals(t *testing.T) {
 	pausedShop := shop()
-	pausedShop.Annotations = map[string]string{AnnotationPaused: "maintenance of the switch"}
+	pausedShop.Annotations = map[string]string{v1alpha1.AnnotationPaused: "maintenance of the switch"}
 	for name, c := range map[string]struct {
 		change  func(*v1alpha1.Machine)
 		cluster *v1alpha1.Cluster
@@ -185,7 +185,7 @@ func TestRefusals(t *testing.T) {
 		},
 		"other hardware":    {func(m *v1alpha1.Machine) { m.Spec.HardwareID = "sn-10" }, shop(), `about hardware "sn-9", and the machine now is hardware "sn-10"`},
 		"hardware unknown":  {func(m *v1alpha1.Machine) { m.Spec.HardwareID = "" }, shop(), `the machine now is hardware ""`},
-		"machine paused":    {func(m *v1alpha1.Machine) { m.Annotations = map[string]string{AnnotationPaused: ""} }, shop(), "the machine is annotated pharos.dev/paused"},
+		"machine paused":    {func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, shop(), "the machine is annotated pharos.dev/paused"},
 		"Cluster paused":    {func(*v1alpha1.Machine) {}, pausedShop, "Cluster fleet/shop is annotated pharos.dev/paused"},
 		"Cluster not there": {func(*v1alpha1.Machine) {}, nil, "there is no Cluster fleet/shop"},
 		"spare":             {func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineStandby }, shop(), "spec.state Standby"},

@@ -91,7 +91,7 @@ func Withdraw(ctx context.Context, cell client.Client, w policy.Withdrawal) (boo
 }
 
 func marked(m *api.Machine) bool {
-	_, ok := m.Annotations[policy.AnnotationPaused]
+	_, ok := m.Annotations[api.AnnotationPaused]
 	return ok
 }
 

@@ -95,7 +95,7 @@ func TestActuate(t *testing.T) {
 	t.Run("changed in between", func(t *testing.T) {
 		m, rem := c.machine("changed")
 		now := c.read("changed")
-		now.Annotations = map[string]string{policy.AnnotationPaused: ""}
+		now.Annotations = map[string]string{api.AnnotationPaused: ""}
 		require.NoError(t, c.Update(t.Context(), now))
 		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrConflict)
 		require.Nil(t, c.read("changed").Spec.Remediation)

@@ -269,7 +269,7 @@ func testCheckPaused(t *testing.T, config *rest.Config) {
 	c := f.dying(interceptor.Funcs{Get: func(ctx context.Context, k client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if _, ok := o.(*api.RemediationPolicy); ok && once {
 			once = false
-			f.annotate(f.cluster(), policy.AnnotationPaused, "")
+			f.annotate(f.cluster(), api.AnnotationPaused, "")
 		}
 		return k.Get(ctx, key, o, opts...)
 	}})

@@ -168,8 +168,8 @@ func testHolds(t *testing.T, config *rest.Config) {
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: "shop-observer"}}
 			require.NoError(t, f.client.Delete(t.Context(), s))
 		}, want: policy.ReasonLiveUnknown},
-		"machine is paused": {spoil: func(f *fleet) { f.annotate(f.machine(sick), policy.AnnotationPaused, "") }, want: policy.ReasonPaused},
-		"policy is paused":  {spoil: func(f *fleet) { f.annotate(f.policy(), policy.AnnotationPaused, "") }, want: policy.ReasonPaused},
+		"machine is paused": {spoil: func(f *fleet) { f.annotate(f.machine(sick), api.AnnotationPaused, "") }, want: policy.ReasonPaused},
+		"policy is paused":  {spoil: func(f *fleet) { f.annotate(f.policy(), api.AnnotationPaused, "") }, want: policy.ReasonPaused},
 		"policy observes": {spoil: func(f *fleet) {
 			p := f.policy()
 			p.Spec.Mode = api.ModeObserve
@@ -350,7 +350,7 @@ func testPauseBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
 	f.round(f.dying(afterRecord(func() error {
-		f.annotate(f.machine(sick), policy.AnnotationPaused, "")
+		f.annotate(f.machine(sick), api.AnnotationPaused, "")
 		return nil
 	})))
 	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)

@@ -129,7 +129,7 @@ func testRefusedWithdrawal(t *testing.T, config *rest.Config) {
 	f.round(c)
 	require.NotNil(t, f.machine(sick).Spec.Remediation)
 
-	f.annotate(f.machine(sick), policy.AnnotationPaused, "")
+	f.annotate(f.machine(sick), api.AnnotationPaused, "")
 	refuse.Store(true)
 	_, err := c.round(t.Context())
 	require.ErrorContains(t, err, "withdrawing request")

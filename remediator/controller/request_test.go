@@ -25,7 +25,7 @@ func testUnjustified(t *testing.T, config *rest.Config) {
 	require.NotNil(t, f.machine(sick).Spec.Remediation, "it stands for as long as it is right")
 	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
 
-	f.annotate(f.machine(sick), policy.AnnotationPaused, "")
+	f.annotate(f.machine(sick), api.AnnotationPaused, "")
 	f.round(c)
 	f.untouched()
 	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)

@@ -39,7 +39,7 @@ func TestConfirm(t *testing.T) {
 		"node is another":     {func(f *policy.Fresh) { f.Live.Nodes[0].ProviderID = "kwok://new" }, policy.ReasonTargetChanged, true},
 		"cluster silent":      {func(f *policy.Fresh) { f.Live = policy.LiveCluster{Err: "away"} }, policy.ReasonLiveUnknown, false},
 		"another node read":   {func(f *policy.Fresh) { f.Live.Nodes[0].Name = "other" }, policy.ReasonLiveUnknown, false},
-		"policy paused":       {func(f *policy.Fresh) { f.Policy.Annotations = map[string]string{policy.AnnotationPaused: "yes"} }, policy.ReasonPaused, true},
+		"policy paused":       {func(f *policy.Fresh) { f.Policy.Annotations = map[string]string{api.AnnotationPaused: "yes"} }, policy.ReasonPaused, true},
 		"policy observes":     {func(f *policy.Fresh) { f.Policy.Spec.Mode = api.ModeObserve }, policy.ReasonObserveOnly, true},
 		"policy selects not":  {func(f *policy.Fresh) { f.Policy.Spec.MatchAll = "" }, policy.ReasonNoPolicy, true},
 		"cell paused":         {func(f *policy.Fresh) { f.CellPaused = true }, policy.ReasonPaused, true},

@@ -80,7 +80,7 @@ func TestHolds(t *testing.T) {
 		}, policy.Hold, policy.ReasonEvidenceStale, "listed by old samples only"},
 		"sample in the future":                 {central(func(c *policy.Central) { c.Unhealthy[0].At = now.Add(time.Hour) }), policy.Hold, policy.ReasonEvidenceStale, "in the future"},
 		"cell unreachable":                     {func(w *world) { w.Cells[0].Err = "timeout" }, policy.Hold, policy.ReasonInventoryUnknown, "listing the cell's machines: timeout"},
-		"policy paused":                        {func(w *world) { w.policies[0].Annotations = map[string]string{policy.AnnotationPaused: ""} }, policy.Hold, policy.ReasonPaused, "policy nodes is paused"},
+		"policy paused":                        {func(w *world) { w.policies[0].Annotations = map[string]string{api.AnnotationPaused: ""} }, policy.Hold, policy.ReasonPaused, "policy nodes is paused"},
 		"policy being deleted":                 {func(w *world) { w.policies[0].DeletionTimestamp = ptr.To(metav1.NewTime(now)) }, policy.Hold, policy.ReasonPaused, ""},
 		"cell paused":                          {func(w *world) { w.Cells[0].Paused = true }, policy.Hold, policy.ReasonPaused, "cell cell-0 is paused"},
 		"cluster paused":                       {func(w *world) { w.Cells[0].PausedClusters = []string{"shop-0"} }, policy.Hold, policy.ReasonPaused, "cluster shop-0 is paused"},

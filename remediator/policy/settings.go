@@ -47,7 +47,7 @@ func resolve(p *api.RemediationPolicy) settings {
 
 // paused also holds for a policy that is on its way out.
 func paused(p *api.RemediationPolicy) bool {
-	_, marked := p.Annotations[AnnotationPaused]
+	_, marked := p.Annotations[api.AnnotationPaused]
 	return marked || p.DeletionTimestamp != nil
 }
 

@@ -6,10 +6,6 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// AnnotationPaused on a RemediationPolicy, a Cell, a Cluster or a Machine stops
-// every new repair under it, whatever its value.
-const AnnotationPaused = "pharos.dev/paused"
-
 // AnnotationAcknowledged with the value "true" on a Remediation that failed says
 // that a person has looked: its hardware may be repaired automatically again.
 const AnnotationAcknowledged = "pharos.dev/acknowledged"
@@ -60,7 +56,7 @@ type Machine struct {
 
 // FromMachine takes from a Machine what decisions rest on.
 func FromMachine(m *api.Machine) Machine {
-	_, paused := m.Annotations[AnnotationPaused]
+	_, paused := m.Annotations[api.AnnotationPaused]
 	return Machine{
 		Namespace: m.Namespace, Name: m.Name, UID: string(m.UID),
 		Cluster: m.Spec.ClusterName, Node: m.Spec.NodeName, Pool: m.Spec.Pool,

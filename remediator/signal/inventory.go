@@ -152,7 +152,7 @@ func (r *Reader) inventory(ctx context.Context, object *api.Cell, out *policy.Ce
 // Paused says whether an object bears the mark that stops repairs under it, or is
 // on its way out: whoever takes a cell or a cluster down does not want it mended.
 func Paused(o client.Object) bool {
-	_, marked := o.GetAnnotations()[policy.AnnotationPaused]
+	_, marked := o.GetAnnotations()[api.AnnotationPaused]
 	return marked || o.GetDeletionTimestamp() != nil
 }
 

@@ -99,7 +99,7 @@ func TestReader(t *testing.T) {
 	h.cell("evil", kubeconfig(t, config, &clientcmdapi.AuthInfo{TokenFile: "/etc/shadow"}))
 	h.create(&api.Cell{ObjectMeta: metav1.ObjectMeta{Name: "none-of-ours"}, Spec: api.CellSpec{Geography: "asia", Region: "r", KubeconfigSecret: "unused"}})
 	h.create(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "observer"}, Data: kubeconfig(t, config, nil)})
-	h.create(&api.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop", Annotations: map[string]string{policy.AnnotationPaused: ""}},
+	h.create(&api.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop", Annotations: map[string]string{api.AnnotationPaused: ""}},
 		Spec: api.ClusterSpec{ObserverKubeconfigSecret: "observer"}})
 	h.create(&api.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "m-1"}, Spec: api.MachineSpec{
 		ClusterName: "shop", NodeName: "n-1", Pool: "workers", HardwareID: "hw-1", FailureDomain: api.FailureDomain{Zone: "z", Rack: "r"}}})

@@ -138,7 +138,7 @@ func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 	case "observes":
 		p.Spec.Mode = api.ModeObserve
 	case "paused":
-		p.Annotations = map[string]string{policy.AnnotationPaused: "true"}
+		p.Annotations = map[string]string{api.AnnotationPaused: "true"}
 	default:
 		return fmt.Errorf("changing the policy: it cannot be %s", what)
 	}

@@ -95,7 +95,7 @@ func (f *fleet) judgeSelection(m *machine, p *api.RemediationPolicy) {
 }
 
 func (f *fleet) judgePause(m *machine, p *api.RemediationPolicy) {
-	_, marked := p.Annotations[policy.AnnotationPaused]
+	_, marked := p.Annotations[api.AnnotationPaused]
 	if marked || m.Paused || f.state["cell "+m.cell] == "paused" || f.state["cluster "+m.Cluster] == "paused" {
 		f.violate(wasPaused, "%s", m.Name)
 	}
