@@ -1,7 +1,6 @@
 package edge
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -142,6 +141,3 @@ func (o Options) inPod(job promcfg.ScrapeConfig) promcfg.ScrapeConfig {
 }
 
 func inAccount(file string) string { return path.Join(accountDir, path.Base(file)) }
-
-// documents joins YAML documents.
-func documents(all [][]byte) []byte { return bytes.Join(all, []byte("---\n")) }

@@ -1,28 +1,27 @@
 package edge
 
 import (
-	"strings"
+	"bytes"
+	"cmp"
 
 	"github.com/prometheus/prometheus/model/rulefmt"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // The objects of prometheus-operator, as far as they are rendered here. They
 // name no namespace: they belong beside the Prometheus.
 type (
 	operatorObject struct {
-		APIVersion string   `yaml:"apiVersion"`
-		Kind       string   `yaml:"kind"`
-		Metadata   metadata `yaml:"metadata"`
-		Spec       any      `yaml:"spec"`
+		APIVersion string           `yaml:"apiVersion"`
+		Kind       string           `yaml:"kind"`
+		Metadata   metadata         `yaml:"metadata"`
+		Spec       scrapeConfigSpec `yaml:"spec"`
 	}
 	metadata struct {
 		Name   string            `yaml:"name"`
 		Labels map[string]string `yaml:"labels"`
-	}
-	prometheusRuleSpec struct {
-		Groups []rulefmt.RuleGroup `yaml:"groups"`
 	}
 	scrapeConfigSpec struct {
 		JobName                  string                `yaml:"jobName"`
@@ -56,26 +55,23 @@ type (
 // limit of a body's size, and that native histograms are wanted; both are
 // settings of the whole server there.
 func operatorObjects(jobs []promcfg.ScrapeConfig, groups []rulefmt.RuleGroup) ([]byte, error) {
-	objects := []operatorObject{object("monitoring.coreos.com/v1", "PrometheusRule", "pharos-edge", prometheusRuleSpec{groups})}
-	for _, job := range jobs {
-		objects = append(objects, object("monitoring.coreos.com/v1alpha1", "ScrapeConfig", job.JobName, scrapeConfigOf(job)))
+	labels := map[string]string{"app.kubernetes.io/part-of": "pharos"}
+	ruleObjects, err := rules.RuleObjects(groups, rules.Export{Labels: labels})
+	if err != nil {
+		return nil, err
 	}
-	var all [][]byte
-	for _, o := range objects {
-		raw, err := promcfg.Marshal(o)
+	all := [][]byte{ruleObjects}
+	for _, job := range jobs {
+		raw, err := promcfg.Marshal(operatorObject{
+			APIVersion: "monitoring.coreos.com/v1alpha1", Kind: "ScrapeConfig",
+			Metadata: metadata{job.JobName, labels}, Spec: scrapeConfigOf(job),
+		})
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, raw)
 	}
-	return documents(all), nil
-}
-
-func object(apiVersion, kind, name string, spec any) operatorObject {
-	return operatorObject{
-		APIVersion: apiVersion, Kind: kind, Spec: spec,
-		Metadata: metadata{Name: name, Labels: map[string]string{"app.kubernetes.io/part-of": "pharos"}},
-	}
+	return bytes.Join(all, []byte("---\n")), nil
 }
 
 func scrapeConfigOf(job promcfg.ScrapeConfig) scrapeConfigSpec {
@@ -95,7 +91,7 @@ func operatorRelabels(steps []promcfg.Relabel) []operatorRelabel {
 	var out []operatorRelabel
 	for _, r := range steps {
 		out = append(out, operatorRelabel{
-			SourceLabels: r.SourceLabels, Regex: r.Regex, TargetLabel: r.TargetLabel, Replacement: r.Replacement, Action: strings.ToLower(r.Action),
+			SourceLabels: r.SourceLabels, Regex: r.Regex, TargetLabel: r.TargetLabel, Replacement: r.Replacement, Action: cmp.Or(r.Action, "replace"),
 		})
 	}
 	return out

@@ -48,12 +48,20 @@ func PrometheusRules(t Tier, e Export) ([]byte, error) {
 		topology.Name = string(t) + "-" + topology.Name
 		groups.Groups = append(groups.Groups, topology)
 	}
+	for _, g := range groups.Groups {
+		stretch(g, e.Interval)
+	}
+	return RuleObjects(groups.Groups, e)
+}
+
+// RuleObjects gives groups as PrometheusRule objects, one for each, in one YAML
+// stream. They are taken as they are, so that the interval means nothing here.
+func RuleObjects(groups []rulefmt.RuleGroup, e Export) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString(renderedBy)
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
-	for _, g := range groups.Groups {
-		stretch(g, e.Interval)
+	for _, g := range groups {
 		if err := enc.Encode(prometheusRule{
 			APIVersion: "monitoring.coreos.com/v1",
 			Kind:       "PrometheusRule",

@@ -3,11 +3,8 @@ package rules_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -21,17 +18,13 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-// operatorModule is the Prometheus Operator, whose module brings the definition
-// of its objects.
-const operatorModule = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
-
 // TestTheOperatorsDefinitionTakesTheObjects applies what is exported to a real
 // API server that has the Prometheus Operator's own definition, strictly: a field
 // that the definition does not know is an error.
 func TestTheOperatorsDefinitionTakesTheObjects(t *testing.T) {
 	config := testkit.APIServer(t)
 	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		Paths: []string{filepath.Join(operatorFolder(t), "example", "prometheus-operator-crd", "monitoring.coreos.com_prometheusrules.yaml")},
+		Paths: []string{testkit.OperatorCRD(t, "prometheusrules")},
 	})
 	require.NoError(t, err)
 	c, err := client.New(config, client.Options{})
@@ -58,18 +51,4 @@ func TestTheOperatorsDefinitionTakesTheObjects(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, applied, len(rules.Subjects(tier)))
 	}
-}
-
-// operatorFolder is where the module lies, after a download if need be.
-func operatorFolder(t *testing.T) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	download := exec.CommandContext(ctx, "go", "mod", "download", "-json", operatorModule)
-	download.Dir = t.TempDir() // away from our own go.mod
-	out, err := download.Output()
-	require.NoError(t, err, "%s", out)
-	var module struct{ Dir string }
-	require.NoError(t, json.Unmarshal(out, &module))
-	return module.Dir
 }
