@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
-	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -54,15 +53,15 @@ func services(p workload.Place, parts parts) workload.Objects {
 
 // workloads are the objects of everything that runs in the cell. An External
 // edge gets its files all the same, for its own server to include.
-func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Federation, edges map[workload.EdgeServer]promcfg.Files) workload.Objects {
+func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Federation, edges map[workload.EdgeServer]server) workload.Objects {
 	var objects workload.Objects
 	for _, s := range workload.EdgeServers(f, c) {
 		if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
-			objects = append(objects, p.ConfigMap(parts.edge(s), workload.Prometheus, edges[s]))
+			objects = append(objects, p.ConfigMap(parts.edge(s), workload.Prometheus, edges[s].files))
 			continue
 		}
 		objects = append(objects, p.PrometheusServer(workload.Server{
-			Part: parts.edge(s), Files: edges[s], Retention: workload.EdgeRetention(f), Size: edgeSize(c),
+			Part: parts.edge(s), Files: edges[s].files, Flags: edges[s].flags, Retention: workload.EdgeRetention(f), Size: edgeSize(c),
 		})...)
 	}
 	objects = append(objects, p.Program(workload.Program{Part: parts.agent()})...)

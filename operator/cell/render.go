@@ -2,6 +2,8 @@ package cell
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -32,37 +34,84 @@ func Render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace string) (Rendere
 		return Rendered{}, err
 	}
 	r := Rendered{Objects: append(services(p, parts), workloads(p, parts, c, f, edges)...), Files: map[string]promcfg.Files{}}
-	for s, files := range edges {
-		r.Files[s.Name()] = files
+	for s, rendered := range edges {
+		r.Files[s.Name()] = rendered.files
 	}
 	return r, nil
 }
 
+// server is what one Prometheus of the edge runs with.
+type server struct {
+	files promcfg.Files
+	// flags are those that follow from its link.
+	flags []string
+}
+
 // render is pure: the same Cell, Federation and address give the same bytes.
-func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (map[workload.EdgeServer]promcfg.Files, error) {
-	out := map[workload.EdgeServer]promcfg.Files{}
+func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (map[workload.EdgeServer]server, error) {
+	out := map[workload.EdgeServer]server{}
 	for _, s := range workload.EdgeServers(f, c) {
-		files, err := renderServer(c, edge.Options{
-			Geography:  c.Spec.Geography,
-			Region:     c.Spec.Region,
-			Cell:       c.Name,
-			Replica:    s.Replica,
-			Shard:      s.Shard,
-			Shards:     workload.EdgeShards(c),
-			Interval:   workload.Interval(f),
-			APIServer:  promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
-			AgentURL:   "http://" + agent,
-			Size:       c.Spec.Size,
-			Targets:    c.Spec.Edge.StaticTargets,
-			Skip:       c.Spec.Edge.Skip,
-			Unverified: c.Spec.Edge.Unverified,
-		})
+		o := edge.Options{
+			Geography:       c.Spec.Geography,
+			Region:          c.Spec.Region,
+			Cell:            c.Name,
+			Replica:         s.Replica,
+			Shard:           s.Shard,
+			Shards:          workload.EdgeShards(c),
+			Interval:        workload.Interval(f),
+			APIServer:       promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
+			AgentURL:        "http://" + agent,
+			Link:            promcfg.Link{Kind: promcfg.LinkKind(f.Spec.Link.Type)},
+			Receivers:       receivers(f, c),
+			ClustersPerCell: max(workload.Clusters(c), edge.DefaultClustersPerCell),
+			Size:            c.Spec.Size,
+			Targets:         c.Spec.Edge.StaticTargets,
+			Skip:            c.Spec.Edge.Skip,
+			Unverified:      c.Spec.Edge.Unverified,
+		}
+		files, err := renderServer(c, o)
 		if err != nil {
 			return nil, fmt.Errorf("rendering %s: %w", s.Name(), err)
 		}
-		out[s] = files
+		out[s] = server{files, o.Flags()}
 	}
 	return out, nil
+}
+
+// receivers are the cascade shards that read the cell by the plan in the
+// Federation's status: both, while it moves. Until there is a plan, nobody is
+// written to. An External edge is read, whatever the others do.
+func receivers(f *v1alpha1.Federation, c *v1alpha1.Cell) []promcfg.Receiver {
+	if f.Spec.Link.Type != v1alpha1.LinkRemoteWrite || c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+		return nil
+	}
+	var all []promcfg.Receiver
+	for _, shard := range shards(f, c) {
+		number := strconv.Itoa(int(shard))
+		all = append(all, promcfg.Receiver{
+			Name: "cascade-" + c.Spec.Geography + "-" + number,
+			URL:  strings.NewReplacer("{geography}", c.Spec.Geography, "{shard}", number).Replace(f.Spec.Link.ReceiveURL),
+		})
+	}
+	return all
+}
+
+// shards are those that the plan has for a cell.
+func shards(f *v1alpha1.Federation, c *v1alpha1.Cell) []int32 {
+	for _, g := range f.Status.Geographies {
+		if g.Name != c.Spec.Geography {
+			continue
+		}
+		for _, p := range g.Cells {
+			switch {
+			case p.Name == c.Name && p.MovingTo != nil:
+				return []int32{p.Shard, *p.MovingTo}
+			case p.Name == c.Name:
+				return []int32{p.Shard}
+			}
+		}
+	}
+	return nil
 }
 
 // renderServer gives valid files of one server: all that a managed one has, or

@@ -161,7 +161,7 @@ func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v
 		return nil, workload.Invalid(err)
 	}
 	before := f.DeepCopy()
-	f.Status.Geographies = status(f, layouts, heard)
+	f.Status.Geographies = Status(f, layouts, heard)
 	if equality.Semantic.DeepEqual(before.Status.Geographies, f.Status.Geographies) {
 		return layouts, nil
 	}

@@ -28,10 +28,10 @@ func Render(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, name
 	}
 	files := map[string]promcfg.Files{partsOf(f).alertmanager().Name: r.alertmanager}
 	for s, rendered := range r.cascades {
-		files[cascadeName(s)] = rendered
+		files[cascadeName(s)] = rendered.files
 	}
 	for replica, rendered := range r.centrals {
-		files[centralPrefix+replica] = rendered
+		files[centralPrefix+replica] = rendered.files
 	}
 	if r.notify != nil {
 		files[partsOf(f).notify().Name] = r.notify

@@ -108,15 +108,17 @@ func relays(f *v1alpha1.Federation) bool { return len(f.Spec.Alerting.DingTalk) 
 func (h hub) workloads(r rendered) workload.Objects {
 	p, parts := place(h.f, h.namespace), partsOf(h.f)
 	var objects workload.Objects
-	server := workload.Server{Retention: workload.Retention(h.f), Receives: pushes(h.f)}
+	retention := workload.Retention(h.f)
 	for _, s := range h.shards() {
-		server.Part, server.Files = parts.cascade(s), r.cascades[s]
-		objects = append(objects, p.PrometheusServer(server)...)
+		objects = append(objects, p.PrometheusServer(workload.Server{
+			Part: parts.cascade(s), Files: r.cascades[s].files, Flags: r.cascades[s].flags, Retention: retention,
+		})...)
 	}
-	server.Secrets = storeSecrets(h.f)
 	for _, replica := range replicas() {
-		server.Part, server.Files = parts.central(replica), r.centrals[replica]
-		objects = append(objects, p.PrometheusServer(server)...)
+		objects = append(objects, p.PrometheusServer(workload.Server{
+			Part: parts.central(replica), Files: r.centrals[replica].files, Flags: r.centrals[replica].flags, Retention: retention,
+			Secrets: storeSecrets(h.f),
+		})...)
 	}
 	objects = append(objects, p.AlertmanagerServer(parts.alertmanager(), r.alertmanager)...)
 	if r.notify != nil {

@@ -37,11 +37,18 @@ type Addresses struct {
 
 // rendered is the configuration of every part of the hub, each of it valid.
 type rendered struct {
-	cascades     map[shard]promcfg.Files
-	centrals     map[string]promcfg.Files
+	cascades     map[shard]server
+	centrals     map[string]server
 	alertmanager promcfg.Files
 	// notify is nil when there is no robot to relay to.
 	notify promcfg.Files
+}
+
+// server is what a Prometheus runs with.
+type server struct {
+	files promcfg.Files
+	// flags are those that follow from its links.
+	flags []string
 }
 
 // shard is one cascade server.
@@ -73,7 +80,7 @@ func (h hub) shards() []shard {
 // render is pure: the same Federation, cells, plans and addresses give the same
 // bytes. Either everything is valid or nothing is rendered.
 func (h hub) render() (rendered, error) {
-	r := rendered{cascades: map[shard]promcfg.Files{}, centrals: map[string]promcfg.Files{}}
+	r := rendered{cascades: map[shard]server{}, centrals: map[string]server{}}
 	var err error
 	for _, s := range h.shards() {
 		if r.cascades[s], err = h.renderCascade(s); err != nil {
@@ -96,24 +103,44 @@ func (h hub) api() promcfg.APIServer {
 	return promcfg.APIServer{URL: h.f.Spec.Network.APIServerURL, Namespace: h.namespace}
 }
 
-func (h hub) renderCascade(s shard) (promcfg.Files, error) {
-	o := cascade.Options{Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api()}
+// link is how each tier feeds the next.
+func (h hub) link() promcfg.Link { return promcfg.Link{Kind: promcfg.LinkKind(h.f.Spec.Link.Type)} }
+
+// receivers are the centrals, as cascades write to them.
+func (h hub) receivers() []promcfg.Receiver {
+	if !pushes(h.f) {
+		return nil
+	}
+	var all []promcfg.Receiver
+	for _, replica := range replicas() {
+		all = append(all, promcfg.Receiver{Name: centralPrefix + replica, URL: "http://" + h.at.Centrals[replica] + promcfg.ReceivePath})
+	}
+	return all
+}
+
+func (h hub) renderCascade(s shard) (server, error) {
+	o := cascade.Options{
+		Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api(),
+		Link: h.link(), Receivers: h.receivers(),
+	}
 	read := h.layouts[s.geography].ReadBy(s.number)
 	for _, c := range h.cells {
 		if _, found := slices.BinarySearch(read, c.Name); found && c.Spec.Geography == s.geography {
 			o.Cells = append(o.Cells, cascade.Cell{
 				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeShards(&c), Endpoints: c.Status.EdgeEndpoints,
+				External: c.Spec.Edge.Mode == v1alpha1.EdgeExternal,
 			})
 			o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), cascade.DefaultClustersPerCell)
 		}
 	}
 	files, err := cascade.Render(o)
-	return valid(files, err, cascadeName(s))
+	return valid(server{files, o.Flags()}, err, cascadeName(s))
 }
 
-func (h hub) renderCentral(replica string) (promcfg.Files, error) {
+func (h hub) renderCentral(replica string) (server, error) {
 	o := central.Options{
-		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), CascadeShards: map[string][]int{},
+		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), Link: h.link(),
+		CascadeShards: map[string][]int{}, LongTerm: stores(h.f),
 	}
 	for _, g := range h.f.Spec.Geographies {
 		o.Geographies = append(o.Geographies, g.Name)
@@ -124,17 +151,34 @@ func (h hub) renderCentral(replica string) (promcfg.Files, error) {
 		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), central.DefaultClustersPerCell)
 	}
 	files, err := central.Render(o)
-	return valid(files, err, centralPrefix+replica)
+	return valid(server{files, o.Flags()}, err, centralPrefix+replica)
 }
 
-func valid(files promcfg.Files, err error, name string) (promcfg.Files, error) {
+// stores are where the centrals write for longer than they keep.
+func stores(f *v1alpha1.Federation) []central.LongTerm {
+	var all []central.LongTerm
+	for _, s := range f.Spec.LongTerm {
+		store := central.LongTerm{Name: s.Name, URL: s.URL}
+		if s.BearerTokenSecret != "" {
+			store.Credentials.BearerFile = secretFile(s.Name, "token")
+		}
+		all = append(all, store)
+	}
+	return all
+}
+
+// secretFile is where a program finds a key of one of its Secrets, relative to
+// its configuration, as every path in one is.
+func secretFile(name, key string) string { return "../secrets/" + name + "/" + key }
+
+func valid(s server, err error, name string) (server, error) {
 	if err != nil {
-		return nil, fmt.Errorf("rendering %s: %w", name, err)
+		return server{}, fmt.Errorf("rendering %s: %w", name, err)
 	}
-	if err := promcfg.Validate(files); err != nil {
-		return nil, fmt.Errorf("checking the rendered %s: %w", name, err)
+	if err := promcfg.Validate(s.files); err != nil {
+		return server{}, fmt.Errorf("checking the rendered %s: %w", name, err)
 	}
-	return files, nil
+	return s, nil
 }
 
 func renderAlertmanager(f *v1alpha1.Federation, at Addresses) (promcfg.Files, error) {
@@ -168,10 +212,8 @@ func renderNotify(robots []v1alpha1.DingTalkRobot) (promcfg.Files, error) {
 		if !isEndpoint {
 			return nil, fmt.Errorf("spec.alerting.dingTalk[%s].url: %q does not end in %s", robot.Name, robot.URL, robotPath)
 		}
-		// Relative to the file, as every path inside a configuration.
-		secret := "../secrets/" + robot.Name
 		c.Robots = append(c.Robots, notify.Robot{
-			Name: robot.Name, URL: url, AccessTokenFile: secret + "/accessToken", SecretFile: secret + "/secret",
+			Name: robot.Name, URL: url, AccessTokenFile: secretFile(robot.Name, "accessToken"), SecretFile: secretFile(robot.Name, "secret"),
 		})
 	}
 	data, err := yaml.Marshal(c)

@@ -97,8 +97,8 @@ func previous(cells []v1alpha1.CellPlacement) []cascade.Placement {
 	return out
 }
 
-// status tells of the plans. Where nothing changed, it stays as it was.
-func status(f *v1alpha1.Federation, layouts Layouts, heard Heard) []v1alpha1.GeographyStatus {
+// Status tells of the plans. Where nothing changed, it stays as it was.
+func Status(f *v1alpha1.Federation, layouts Layouts, heard Heard) []v1alpha1.GeographyStatus {
 	var all []v1alpha1.GeographyStatus
 	for _, g := range f.Spec.Geographies {
 		layout := layouts[g.Name]

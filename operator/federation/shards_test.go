@@ -39,7 +39,7 @@ func TestAPlanGoesOnWithTheStatus(t *testing.T) {
 		t.Helper()
 		layouts, err := Plan(f, cells, heard)
 		require.NoError(t, err)
-		f.Status.Geographies = status(f, layouts, heard)
+		f.Status.Geographies = Status(f, layouts, heard)
 		return layouts
 	}
 	next()

@@ -60,6 +60,8 @@ func New(fleet Fleet, namespace string) (*Tree, error) {
 	if t.layouts, err = federation.Plan(f, t.cells, federation.Heard{}); err != nil {
 		return nil, fmt.Errorf("%s: %w", fleet.At, err)
 	}
+	// Where edges write, they must know which shards read their cell.
+	t.fleet.Federation.Status.Geographies = federation.Status(f, t.layouts, federation.Heard{})
 	t.Warnings = t.warnings()
 	return t, nil
 }

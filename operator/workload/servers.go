@@ -30,8 +30,6 @@ type Server struct {
 	Retention string
 	// Flags beside the usual.
 	Flags []string
-	// Receives lets others write to it.
-	Receives bool
 	// Size is what it is given.
 	Size Size
 	// Secrets are mounted each in the folder of SecretsPath named for its key.
@@ -39,7 +37,7 @@ type Server struct {
 }
 
 // PrometheusServer returns the objects of a stock Prometheus. It follows changes
-// of its files by itself; what it keeps and whether it receives are flags.
+// of its files by itself; what it keeps, and what its links need, are flags.
 func (p Place) PrometheusServer(s Server) Objects {
 	volumes := []volume{configVolume("config", "/etc/prometheus", s.Name), templateVolume(dataVolume, "/prometheus")}
 	for _, name := range sorted(s.Secrets) {
@@ -55,9 +53,6 @@ func (p Place) PrometheusServer(s Server) Objects {
 	}
 	if s.Size.Blocks != "" {
 		args = append(args, "--storage.tsdb.retention.size="+s.Size.Blocks)
-	}
-	if s.Receives {
-		args = append(args, "--web.enable-remote-write-receiver")
 	}
 	c := container(Prometheus, s.Part, append(args, s.Flags...), health{"/-/healthy", "/-/ready"}, volumes)
 	if len(s.Size.Requests)+len(s.Size.Limits) > 0 {
