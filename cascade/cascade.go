@@ -34,6 +34,9 @@ type Options struct {
 	// ClustersPerCell is the most business clusters that one cell hosts; the
 	// size limit of a link follows from it. Zero means 500.
 	ClustersPerCell uint
+	// MaxSeries is how many series the server should hold at most. An alert says
+	// when it comes near. Zero means DefaultMaxSeriesPerShard.
+	MaxSeries uint
 	// Link is how the cascade gets what edges recorded, and hands on what centrals
 	// should have. Where it is pushed, Receivers are the centrals.
 	Link      promcfg.Link
@@ -97,7 +100,7 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cascade of geography %q: %w", o.Geography, err)
 	}
-	files, err := rules.Files(rules.Cascade, o.Interval, constants(o))
+	files, err := contract.Files(rules.Cascade, o.Interval, constants(o))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +124,9 @@ func sorted(cells []Cell) []Cell {
 
 // constants are what the cascade should hear of, whatever it hears.
 func constants(o Options) []rules.Constant {
-	var out []rules.Constant
+	out := []rules.Constant{{
+		Record: "cascade:series_limit:count", Value: float64(cmp.Or(o.MaxSeries, DefaultMaxSeriesPerShard)),
+	}}
 	for _, c := range o.Cells {
 		for shard := range max(1, c.Shards) {
 			out = append(out, rules.Constant{

@@ -48,7 +48,7 @@ func TestRenderLinksAsPrometheusAcceptsThem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			files, err := cascade.Render(o)
 			require.NoError(t, err)
-			promcfgtest.Golden(t, name, files)
+			promcfgtest.Golden(t, name, files, rules.FileNames(rules.Cascade)[1:]...)
 			promcfgtest.Check(t, files)
 		})
 	}

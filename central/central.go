@@ -84,7 +84,7 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := rules.Files(rules.Central, o.Interval, constants(o))
+	files, err := contract.Files(rules.Central, o.Interval, constants(o))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/central"
@@ -105,6 +107,28 @@ func TestRenderRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 			require.ErrorContains(t, err, fmt.Sprintf("central %q", o.Replica))
 		})
+	}
+}
+
+// What a central says of the fleet comes to every central under another name, so
+// that it is not summed with what that one says itself.
+func TestACentralHearsWhatEveryCentralSays(t *testing.T) {
+	files, err := central.Render(static())
+	require.NoError(t, err)
+	cfg, err := config.Load(string(files[promcfg.ConfigFile]), promslog.NewNopLogger())
+	require.NoError(t, err)
+	i := slices.IndexFunc(cfg.ScrapeConfigs, func(s *config.ScrapeConfig) bool { return s.JobName == "federate-central" })
+	job := cfg.ScrapeConfigs[i]
+	contract, err := rules.Load()
+	require.NoError(t, err)
+	for _, name := range job.Params["match[]"] {
+		require.NoError(t, contract.Readable(name, rules.Central))
+		b := labels.NewBuilder(labels.FromStrings("__name__", name, "central_replica", "b"))
+		require.True(t, relabel.ProcessBuilder(b, job.MetricRelabelConfigs...))
+		peer := b.Labels()
+		require.NotEqual(t, name, peer.Get("__name__"))
+		require.NoError(t, contract.Readable(peer.Get("__name__"), rules.Central))
+		require.Equal(t, "b", peer.Get("central_replica"))
 	}
 }
 

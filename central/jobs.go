@@ -12,7 +12,7 @@ import (
 const alertmanagerPort = 9093
 
 func scrapes(o Options, contract rules.Contract) []promcfg.ScrapeConfig {
-	all := []promcfg.ScrapeConfig{centrals(o), cascades(o, contract)}
+	all := []promcfg.ScrapeConfig{centrals(o), cascades(o, contract), peers(o)}
 	if o.Static == nil {
 		all = append(all, programs(o, contract))
 	}
@@ -51,6 +51,30 @@ func centrals(o Options) promcfg.ScrapeConfig {
 		job.Static = append(job.Static, promcfg.StaticGroup{
 			Targets: []string{o.Static.Centrals[replica]}, Labels: map[string]string{"central": replica},
 		})
+	}
+	return job
+}
+
+// peers reads from every central what it says of the whole fleet, under names of
+// their own, so that each central knows whether they agree.
+func peers(o Options) promcfg.ScrapeConfig {
+	renamed := "central:peer_$1"
+	job := promcfg.Federation{
+		Job:   "federate-central",
+		Match: []string{"fleet:cells_contributing:count", "fleet:nodes:count"},
+		Pass: []promcfg.Relabel{
+			{SourceLabels: []string{"__name__"}, Regex: "fleet:(.+)", TargetLabel: "__name__", Replacement: &renamed},
+		},
+		Samples:  10,
+		Interval: o.Interval,
+	}.Scrape()
+	if o.Static == nil {
+		job.Kubernetes = []promcfg.KubernetesSD{o.pods("central")}
+		job.Relabel = promcfg.PodAddress(promcfg.Port)
+		return job
+	}
+	for _, replica := range slices.Sorted(maps.Keys(o.Static.Centrals)) {
+		job.Static = append(job.Static, promcfg.StaticGroup{Targets: []string{o.Static.Centrals[replica]}})
 	}
 	return job
 }

@@ -38,7 +38,7 @@ func loaded(t *testing.T, o central.Options) *config.Config {
 func TestRenderStoresAsPrometheusAcceptsThem(t *testing.T) {
 	files, err := central.Render(stored())
 	require.NoError(t, err)
-	promcfgtest.Golden(t, "stored", files)
+	promcfgtest.Golden(t, "stored", files, rules.FileNames(rules.Central)[1:]...)
 	require.NoError(t, promcfg.Validate(files))
 	o := stored()
 	o.LongTerm[0], o.LongTerm[1] = o.LongTerm[1], o.LongTerm[0]
@@ -82,10 +82,10 @@ func TestACentralReadsOrIsWrittenTo(t *testing.T) {
 		return out
 	}
 	require.Empty(t, static().Flags())
-	require.Equal(t, []string{"central", "federate-cascade"}, jobs(static()))
+	require.Equal(t, []string{"central", "federate-cascade", "federate-central"}, jobs(static()))
 	require.Zero(t, loaded(t, static()).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
 	require.Equal(t, []string{promcfg.ReceiveFlag, promcfg.FlushFlag}, stored().Flags())
-	require.Equal(t, []string{"central", "cascade"}, jobs(stored()), "whether a cascade answers is known all the same")
+	require.Equal(t, []string{"central", "cascade", "federate-central"}, jobs(stored()), "whether a cascade answers is known all the same")
 	require.Equal(t, model.Duration(4*time.Hour), loaded(t, stored()).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
 }
 

@@ -163,16 +163,21 @@ func FileNames(t Tier) []string {
 // constants of its topology, and with them what counts series that reach the
 // tier undeclared.
 func Files(t Tier, interval time.Duration, constants []Constant) (map[string][]byte, error) {
-	out, err := Render(t, interval)
-	if err != nil {
-		return nil, err
-	}
 	contract, err := Load()
 	if err != nil {
 		return nil, err
 	}
+	return contract.Files(t, interval, constants)
+}
+
+// Files renders the files of a tier where this contract says what is declared.
+func (c Contract) Files(t Tier, interval time.Duration, constants []Constant) (map[string][]byte, error) {
+	out, err := Render(t, interval)
+	if err != nil {
+		return nil, err
+	}
 	topology := topologyGroup(constants)
-	if record, expr, ok := contract.undeclared(t); ok {
+	if record, expr, ok := c.undeclared(t); ok {
 		topology.Rules = append(topology.Rules, rulefmt.Rule{Record: record, Expr: expr})
 	}
 	out[TopologyFileName], err = marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{topology}})

@@ -235,19 +235,39 @@ func (f *fleet) seriesBearTheDeclaredLabels(t *testing.T) {
 	f.everyPanelShowsSomething(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
+	recorders := map[rules.Tier]*server{rules.Edge: f.asiaEdgeB, rules.Cascade: f.asiaCascade, rules.Central: f.centrals[0]}
+	crossed := 0
 	for _, s := range contract.Series {
 		if s.To != rules.Central {
 			continue
 		}
-		for _, c := range f.centrals {
-			got, _, _, err := c.api(t).Series(ctx, []string{s.Name}, time.Now().Add(-interval*5), time.Now(), promv1.WithLimit(100))
-			require.NoError(t, err)
-			require.NotEmpty(t, got, "%s has no series at %s", s.Name, c.address)
-			for _, set := range got {
-				require.ElementsMatch(t, s.Labels, identifying(set, s.Labels), s.Name)
+		for _, name := range s.Kind.Names(s.Name) {
+			declared := s.Labels
+			if name != s.Name && strings.HasSuffix(name, "_bucket") {
+				declared = append(slices.Clone(declared), "le")
+			}
+			recorded := len(recent(ctx, t, recorders[s.From], name)) > 0
+			for _, c := range f.centrals {
+				got := recent(ctx, t, c, name)
+				require.Equal(t, recorded, len(got) > 0, "%s is at the %s or at %s, and not at both", name, s.From, c.address)
+				for _, set := range got {
+					require.ElementsMatch(t, declared, identifying(set, declared), name)
+				}
+			}
+			if recorded {
+				crossed++
 			}
 		}
 	}
+	require.Greater(t, crossed, 25, "the cell of this test has nodes and no control plane, but those it has")
+}
+
+// recent are the series of a name that a server has had in the last intervals.
+func recent(ctx context.Context, t *testing.T, s *server, name string) []model.LabelSet {
+	t.Helper()
+	got, _, _, err := s.api(t).Series(ctx, []string{name}, time.Now().Add(-interval*5), time.Now(), promv1.WithLimit(100))
+	require.NoError(t, err)
+	return got
 }
 
 // everyPanelShowsSomething asks a central what Grafana would, while a node is
