@@ -1,7 +1,9 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -74,8 +76,34 @@ func (i *installer) cell(c layout.Cluster) *v1alpha1.Cell {
 			RemediatorKubeconfigSecret: remediatorSecret(c),
 			Network:                    i.network(c),
 			RepairJobConfigMap:         repairJobConfigMap,
+			Edge:                       i.edge(c),
 		},
 	}
+}
+
+// edge names the servers of the cell's control planes, which are processes and no
+// pods. One etcd serves them all, each under a prefix of its own. There is nothing
+// to be scraped on a node: the workers are played, and the process kubelets have
+// neither a kubelet's metrics nor a container to measure.
+func (i *installer) edge(cell layout.Cluster) v1alpha1.Edge {
+	e := v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kubelet", "cadvisor", "node-exporter"}}
+	for _, c := range append([]layout.Cluster{cell}, layout.HostedBy(cell)...) {
+		name := c.Name
+		if c.Role == layout.RoleCell {
+			name = "" // the meta cluster itself
+		}
+		for component, address := range map[v1alpha1.TargetComponent]string{
+			"etcd":                    i.Layout.EtcdMetricsAddress(),
+			"kube-controller-manager": i.Layout.ControllerManagerAddress(c),
+			"kube-scheduler":          i.Layout.SchedulerAddress(c),
+		} {
+			e.StaticTargets = append(e.StaticTargets, v1alpha1.StaticTarget{Component: component, Cluster: name, Addresses: []string{address}})
+		}
+	}
+	slices.SortFunc(e.StaticTargets, func(a, b v1alpha1.StaticTarget) int {
+		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Component, b.Component))
+	})
+	return e
 }
 
 func (i *installer) federation() *v1alpha1.Federation {

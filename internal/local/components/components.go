@@ -109,6 +109,7 @@ func (b builder) etcd() supervisor.Component {
 		"--listen-peer-urls="+peer,
 		"--initial-advertise-peer-urls="+peer,
 		"--initial-cluster=local="+peer,
+		"--listen-metrics-urls=http://"+l.EtcdMetricsAddress(),
 		"--client-cert-auth",
 		"--trusted-ca-file="+b.pki("etcd", "ca.crt"),
 		"--cert-file="+b.pki("etcd", "server.crt"),

@@ -50,6 +50,10 @@ func (l Layout) EtcdAddress() string { return loopback(l.port(0)) }
 // EtcdPeerAddress is where etcd would serve its peers, host:port.
 func (l Layout) EtcdPeerAddress() string { return loopback(l.port(1)) }
 
+// EtcdMetricsAddress is where etcd serves its metrics, and nothing else, to
+// whoever asks, host:port.
+func (l Layout) EtcdMetricsAddress() string { return loopback(l.port(2)) }
+
 // APIServerAddress is the secure port of the cluster's API server, host:port.
 func (l Layout) APIServerAddress(c Cluster) string { return loopback(l.port(10 + c.index)) }
 
@@ -87,7 +91,7 @@ func (l Layout) ServiceCIDR(c Cluster) netip.Prefix {
 // Listeners are the addresses that the fleet listens on, with the component
 // that does, in the order of their ports.
 func (l Layout) Listeners() []Listener {
-	all := []Listener{{"etcd", l.EtcdAddress()}, {"etcd", l.EtcdPeerAddress()}}
+	all := []Listener{{"etcd", l.EtcdAddress()}, {"etcd", l.EtcdPeerAddress()}, {"etcd", l.EtcdMetricsAddress()}}
 	for _, c := range Clusters() {
 		all = append(all, Listener{APIServer(c), l.APIServerAddress(c)})
 	}
