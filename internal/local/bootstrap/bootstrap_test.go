@@ -133,6 +133,8 @@ func requireRights(t *testing.T, c client.Client) {
 	require.NoError(t, err)
 	_, err = observer.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	require.NoError(t, err)
+	_, err = observer.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
 	_, err = observer.CoordinationV1().Leases("default").List(ctx, metav1.ListOptions{})
 	require.ErrorContains(t, err, "forbidden")
 	_, err = observer.CoreV1().Secrets("").List(ctx, metav1.ListOptions{})

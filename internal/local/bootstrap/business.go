@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -19,14 +18,9 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/pki"
 )
 
-// Accounts in a business cluster.
-const (
-	// accountObserver reads nodes, their Leases and the API server's metrics.
-	accountObserver = "pharos-observer"
-	// accountBMC is what the site's repair Job may do: it plays the board that
-	// resets a machine.
-	accountBMC = "local-bmc"
-)
+// accountBMC is what the site's repair Job may do in a business cluster: it plays
+// the board that resets a machine.
+const accountBMC = "local-bmc"
 
 func (i *installer) installBusiness(ctx context.Context, to *cluster, c layout.Cluster) error {
 	if err := to.apply(ctx, kwokRights()...); err != nil {
@@ -47,10 +41,10 @@ func (i *installer) installBusiness(ctx context.Context, to *cluster, c layout.C
 	if err := to.applyAll(ctx, objects); err != nil {
 		return err
 	}
-	if err := to.apply(ctx, businessAccounts()...); err != nil {
+	if err := to.apply(ctx, repairRights()...); err != nil {
 		return err
 	}
-	for _, account := range []string{accountObserver, accountBMC, deploy.NodeCheckAccess} {
+	for _, account := range []string{deploy.Observer, accountBMC, deploy.NodeCheckAccess} {
 		if err := i.keepToken(ctx, to, c, account); err != nil {
 			return err
 		}
@@ -82,32 +76,11 @@ func kwokRights() []client.Object {
 	)
 }
 
-func businessAccounts() []client.Object {
-	objects := []client.Object{account(accountObserver), account(accountBMC)}
-	objects = append(objects, accountRole(accountObserver,
-		rule([]string{""}, []string{"nodes"}, "get", "list", "watch"),
-		rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}},
-	)...)
-	objects = append(objects, leaseReader()...)
-	return append(objects, accountRole(accountBMC,
+func repairRights() []client.Object {
+	return append([]client.Object{account(accountBMC)}, accountRole(accountBMC,
 		rule([]string{""}, []string{"nodes"}, "get", "patch"),
 		rule([]string{""}, []string{"nodes/status"}, "patch"),
 	)...)
-}
-
-// leaseReader lets the observer read node Leases, and no other Lease.
-func leaseReader() []client.Object {
-	meta := metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: accountObserver}
-	return []client.Object{
-		&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-			rule([]string{"coordination.k8s.io"}, []string{"leases"}, "get", "list", "watch"),
-		}},
-		&rbacv1.RoleBinding{
-			ObjectMeta: meta,
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: accountObserver},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: deploy.Namespace, Name: accountObserver}},
-		},
-	}
 }
 
 // applyNode makes a worker node with a living kubelet. A fault that was

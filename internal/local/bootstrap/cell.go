@@ -83,7 +83,7 @@ func (i *installer) hostClusters(ctx context.Context, cell layout.Cluster) error
 	for _, c := range layout.HostedBy(cell) {
 		bmc.Data[c.Name+".yaml"] = i.kubeconfig(c, accountBMC)
 		observer := secret(Namespace, c.Name+"-observer")
-		observer.Data[kube.SecretKeyKubeconfig] = i.kubeconfig(c, accountObserver)
+		observer.Data[kube.SecretKeyKubeconfig] = i.kubeconfig(c, deploy.Observer)
 		checks := secret(Namespace, nodeCheckSecret(c))
 		checks.Data[kube.SecretKeyKubeconfig] = i.kubeconfig(c, deploy.NodeCheckAccess)
 		if err := to.apply(ctx, observer, checks, clusterObject(c)); err != nil {
