@@ -1,0 +1,121 @@
+package fleettest
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+func (c Cluster) nodes() []string {
+	out := make([]string, c.Nodes)
+	for i := range out {
+		out[i] = c.Name + "-n" + strconv.Itoa(i)
+	}
+	return out
+}
+
+// podsEach is how many pods each node of a world has.
+const podsEach = 3
+
+// entities are what the series of one name are about: the pods, the nodes, or
+// the cluster itself, each with all labels that say where it is.
+func entities(cell string, c Cluster, raw rules.Raw) []map[string]string {
+	var out []map[string]string
+	switch {
+	case slices.Contains(raw.Labels, "pod"):
+		for i, node := range c.nodes() {
+			for p := range podsEach {
+				pod := place(c, node, i)
+				pod["namespace"], pod["pod"], pod["container"] = "ns-"+strconv.Itoa(p%2), fmt.Sprintf("%s-p%d", node, p), "main"
+				pod["host_ip"], pod["pod_ip"], pod["uid"] = "10.0.0."+strconv.Itoa(i), fmt.Sprintf("10.1.%d.%d", i, p), pod["pod"]
+				out = append(out, pod)
+			}
+		}
+	case slices.Contains(raw.Labels, "node"):
+		for i, node := range c.nodes() {
+			out = append(out, place(c, node, i))
+		}
+	default:
+		out = append(out, map[string]string{"cluster": c.Name})
+	}
+	return out
+}
+
+// place are all labels of a node.
+func place(c Cluster, node string, i int) map[string]string {
+	zone, rack, pool := "z"+strconv.Itoa(i%2), "r"+strconv.Itoa(i%3), "p"+strconv.Itoa(i%2)
+	return map[string]string{
+		"cluster": c.Name, "node": node, "machine": node,
+		"zone": zone, "rack": rack, "pool": pool,
+		"label_topology_kubernetes_io_zone": zone, "label_topology_pharos_dev_rack": rack, "label_pharos_dev_pool": pool,
+		"kubelet_version": "v1.37." + strconv.Itoa(i%2), "kernel_version": "6.12", "os_image": "linux", "container_runtime_version": "containerd://2",
+	}
+}
+
+// values are what a label of a raw series can be, of those labels where rules
+// ask for the value. Others have two values each.
+func values(label string, raw rules.Raw) []string {
+	switch label {
+	case "condition":
+		return []string{"Ready", "MemoryPressure", "DiskPressure"}
+	case "status":
+		return []string{"true", "false", "unknown"}
+	case "verb":
+		return []string{"GET", "LIST", "WATCH"}
+	case "code":
+		return []string{"200", "404", "500"}
+	case "subresource":
+		return []string{""}
+	case "scope":
+		return []string{"resource"}
+	case "queue":
+		return []string{"active", "backoff", "unschedulable", "gated"}
+	case "result":
+		return []string{"scheduled", "unschedulable", "error"}
+	case "request_kind":
+		return []string{"mutating", "readOnly"}
+	case "mode":
+		return []string{"idle", "iowait", "user"}
+	case "phase":
+		return []string{"Running", "Pending", "Failed"}
+	case "mountpoint":
+		return []string{"/", "/var/lib/kubelet"}
+	case "resource":
+		if raw.Source == stateSource {
+			return []string{"cpu", "memory", "pods"}
+		}
+		return []string{"pods"}
+	case "reason":
+		return []string{"CrashLoopBackOff", "OOMKilled", "ImagePullBackOff", "Error"}
+	case "size":
+		return []string{"Small"}
+	case "profile", "version", "state", "unit", "rule_group", "component", "host_network", "created_by_kind":
+		return []string{"one"}
+	}
+	return []string{label + "-0", label + "-1"}
+}
+
+// combinations are all values of the labels that do not say what a series is
+// about.
+func combinations(raw rules.Raw, entity map[string]string) []map[string]string {
+	out := []map[string]string{{}}
+	for _, label := range raw.Labels {
+		if _, ok := entity[label]; ok || slices.Contains([]string{"job", "instance", "cluster", "central", "geography", "region", "cell"}, label) {
+			continue
+		}
+		var next []map[string]string
+		for _, set := range out {
+			for _, v := range values(label, raw) {
+				with := map[string]string{label: v}
+				for k, has := range set {
+					with[k] = has
+				}
+				next = append(next, with)
+			}
+		}
+		out = next
+	}
+	return out
+}
