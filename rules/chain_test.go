@@ -40,8 +40,8 @@ load 15s
 	prometheus_tsdb_head_series{job="edge", instance="i"} 900xN
 	up{job="kube-apiserver", instance="i", cluster="shop"} 1xN
 	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1xN
-	kube_node_info{job="state", instance="i", cluster="shop", node="n1"} 1xN
-	kube_node_info{job="state", instance="i", cluster="shop", node="n2"} 1xN
+	kube_node_info{job="state", instance="i", cluster="shop", node="n1", kubelet_version="v1.36.0"} 1xN
+	kube_node_info{job="state", instance="i", cluster="shop", node="n2", kubelet_version="v1.37.2"} 1xN
 	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n1", condition="Ready", status="unknown"} 1xN
 	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n2", condition="Ready", status="true"} 1xN
 	kube_node_labels{job="state", instance="i", cluster="shop", node="n1", label_topology_kubernetes_io_zone="z", label_topology_pharos_dev_rack="r", label_pharos_dev_pool="p"} 1xN
