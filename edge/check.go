@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -20,6 +21,12 @@ func (o Options) check() error {
 	}
 	if !slices.Contains([]v1alpha1.CellSize{"", v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge}, o.Size) {
 		errs = append(errs, fmt.Errorf("%ssize %q: must be %s, %s or %s", place, o.Size, v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge))
+	}
+	for _, pool := range slices.Sorted(maps.Keys(o.Capacity)) {
+		errs = append(errs, promcfg.CheckLabelValue(place+"capacity pool", pool))
+		if limit := o.Capacity[pool]; !(limit > 0) || math.IsInf(limit, 0) {
+			errs = append(errs, fmt.Errorf("%scapacity pool %q: limit %v: must be above 0", place, pool, limit))
+		}
 	}
 	errs = append(errs, oneOf(place+"unverified component", o.Unverified, checkable()), oneOf(place+"component to skip", o.Skip, skippable()))
 	for i, t := range o.Targets {

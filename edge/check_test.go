@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 func TestRenderRefusesTargetsAndSizes(t *testing.T) {
@@ -24,6 +25,7 @@ func TestRenderRefusesTargetsAndSizes(t *testing.T) {
 		"size":                  {func(o *Options) { o.Size = "Huge" }, []string{`edge of cell "asia-1": size "Huge": must be Small, Medium or Large`}},
 		"shard":                 {func(o *Options) { o.Shard, o.Shards = 3, 3 }, []string{"shard 3: the 3 shards are numbered from 0"}},
 		"unverified":            {func(o *Options) { o.Unverified = []v1alpha1.TargetComponent{"etcd"} }, []string{`unverified component "etcd": must be one of kubelet`}},
+		"capacity":              {func(o *Options) { o.Capacity = map[string]float64{"clusters": 0, "": 5} }, []string{`capacity pool "clusters": limit 0: must be above 0`, "capacity pool: is empty"}},
 		"skipped":               {func(o *Options) { o.Skip = []v1alpha1.TargetComponent{"kube-apiserver"} }, []string{`component to skip "kube-apiserver": must be one of etcd`}},
 		"component":             {target("prometheus", "", "", "a:1"), []string{`target 0: component "prometheus": is none that an edge knows how to read`}},
 		"scheme":                {target("etcd", "", "FTP", "a:1"), []string{`target 0: scheme "FTP": must be HTTP or HTTPS`}},
@@ -105,3 +107,18 @@ func TestSizingGrowsWithTheCell(t *testing.T) {
 }
 
 const bytesASeries = 8000
+
+func TestCapacityIsRecordedAsItIsGiven(t *testing.T) {
+	o := options()
+	o.Capacity = map[string]float64{"clusters": 60, "addresses": 65536}
+	files, err := Render(o)
+	require.NoError(t, err)
+	topology := parseGroups(t, files[rules.TopologyFileName]).Groups[0].Rules
+	got := map[string]string{}
+	for _, r := range topology {
+		if r.Record == "cell:capacity_limit:value" {
+			got[r.Labels["pool"]] = r.Expr
+		}
+	}
+	require.Equal(t, map[string]string{"addresses": "vector(65536)", "clusters": "vector(60)"}, got)
+}

@@ -6,6 +6,8 @@ package edge
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -50,6 +52,9 @@ type Options struct {
 	// Skip are components that are not scraped, because the cell's nodes do not
 	// have them or the edge cannot reach them.
 	Skip []v1alpha1.TargetComponent
+	// Capacity is how much the cell has of what can run out, by pool. What the
+	// cell itself tells, CPU and memory, is not here.
+	Capacity map[string]float64
 	// Size of the cell. Unset means Medium.
 	Size v1alpha1.CellSize
 	// Static names the targets outright, where there is no API server to
@@ -96,5 +101,11 @@ func (o Options) withDefaults() Options {
 
 // constants are what the edge's rules must know and cannot measure.
 func (o Options) constants() []rules.Constant {
-	return []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}}
+	out := []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}}
+	for _, pool := range slices.Sorted(maps.Keys(o.Capacity)) {
+		out = append(out, rules.Constant{
+			Record: "cell:capacity_limit:value", Labels: map[string]string{"pool": pool}, Value: o.Capacity[pool],
+		})
+	}
+	return out
 }

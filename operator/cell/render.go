@@ -65,6 +65,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (
 			Receivers:       receivers(f, c),
 			ClustersPerCell: max(workload.Clusters(c), edge.DefaultClustersPerCell),
 			Size:            c.Spec.Size,
+			Capacity:        capacity(c),
 			Targets:         c.Spec.Edge.StaticTargets,
 			Skip:            c.Spec.Edge.Skip,
 			Unverified:      c.Spec.Edge.Unverified,
@@ -128,6 +129,15 @@ func renderServer(c *v1alpha1.Cell, o edge.Options) (promcfg.Files, error) {
 		return nil, fmt.Errorf("checking what was rendered: %w", err)
 	}
 	return files, nil
+}
+
+// capacity is what the cell says that it has, by pool.
+func capacity(c *v1alpha1.Cell) map[string]float64 {
+	out := map[string]float64{}
+	for _, pool := range c.Spec.Capacity.Pools {
+		out[string(pool.Name)] = pool.Limit.AsApproximateFloat64()
+	}
+	return out
 }
 
 // edgeSize is what each server of the cell's edge is given.
