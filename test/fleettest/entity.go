@@ -21,13 +21,13 @@ const podsEach = 3
 
 // entities are what the series of one name are about: the pods, the nodes, or
 // the cluster itself, each with all labels that say where it is.
-func entities(cell string, c Cluster, raw rules.Raw) []map[string]string {
+func (w *World) entities(c Cluster, raw rules.Raw) []map[string]string {
 	var out []map[string]string
 	switch {
 	case slices.Contains(raw.Labels, "pod"):
 		for i, node := range c.nodes() {
 			for p := range podsEach {
-				pod := place(c, node, i)
+				pod := w.place(c, node, i)
 				pod["namespace"], pod["pod"], pod["container"] = "ns-"+strconv.Itoa(p%2), fmt.Sprintf("%s-p%d", node, p), "main"
 				pod["host_ip"], pod["pod_ip"], pod["uid"] = "10.0.0."+strconv.Itoa(i), fmt.Sprintf("10.1.%d.%d", i, p), pod["pod"]
 				out = append(out, pod)
@@ -35,7 +35,7 @@ func entities(cell string, c Cluster, raw rules.Raw) []map[string]string {
 		}
 	case slices.Contains(raw.Labels, "node"):
 		for i, node := range c.nodes() {
-			out = append(out, place(c, node, i))
+			out = append(out, w.place(c, node, i))
 		}
 	default:
 		out = append(out, map[string]string{"cluster": c.Name})
@@ -44,13 +44,17 @@ func entities(cell string, c Cluster, raw rules.Raw) []map[string]string {
 }
 
 // place are all labels of a node.
-func place(c Cluster, node string, i int) map[string]string {
+func (w *World) place(c Cluster, node string, i int) map[string]string {
+	version := "v1.37.0"
+	if w.Trouble.Sick > 0 {
+		version = "v1.37." + strconv.Itoa(i%2) // as in the midst of an upgrade
+	}
 	zone, rack, pool := "z"+strconv.Itoa(i%2), "r"+strconv.Itoa(i%3), "p"+strconv.Itoa(i%2)
 	return map[string]string{
 		"cluster": c.Name, "node": node, "machine": node,
 		"zone": zone, "rack": rack, "pool": pool,
 		"label_topology_kubernetes_io_zone": zone, "label_topology_pharos_dev_rack": rack, "label_pharos_dev_pool": pool,
-		"kubelet_version": "v1.37." + strconv.Itoa(i%2), "kernel_version": "6.12", "os_image": "linux", "container_runtime_version": "containerd://2",
+		"kubelet_version": version, "kernel_version": "6.12", "os_image": "linux", "container_runtime_version": "containerd://2",
 	}
 }
 

@@ -70,7 +70,7 @@ func (w *World) ofCluster(e *edgeServer, c Cluster, raw rules.Raw) []*rawSeries 
 		return nil
 	}
 	var out []*rawSeries
-	for _, entity := range entities(e.cell.Name, c, raw) {
+	for _, entity := range w.entities(c, raw) {
 		for _, instance := range instances(c, raw.Source, entity["node"]) {
 			out = append(out, w.series(raw, raw.Source, e.cell.Name+"/"+c.Name+"/"+instance, entity, &c)...)
 		}

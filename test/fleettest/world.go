@@ -83,7 +83,9 @@ type cascadeServer struct {
 	reads     []*edgeServer
 }
 
-func (c *cascadeServer) address() string { return fmt.Sprintf("cascade-%s-%d:9090", c.geography, c.shard) }
+func (c *cascadeServer) address() string {
+	return fmt.Sprintf("cascade-%s-%d:9090", c.geography, c.shard)
+}
 
 // Start renders and starts all servers of the world.
 func (w *World) Start(tb testing.TB) {
