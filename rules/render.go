@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -108,6 +109,11 @@ func readGroup(t Tier, subject string) (rulefmt.RuleGroup, error) {
 // of more than one interval, or a keep_firing_for of more than two, is at least
 // 10 s.
 func Render(t Tier, interval time.Duration) (map[string][]byte, error) {
+	rendered, err := once(t, interval)
+	return maps.Clone(rendered), err
+}
+
+func render(t Tier, interval time.Duration) (map[string][]byte, error) {
 	groups, err := Groups(t)
 	if err != nil {
 		return nil, err

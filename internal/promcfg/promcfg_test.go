@@ -147,3 +147,15 @@ func TestCheckURL(t *testing.T) {
 		require.ErrorContains(t, promcfg.CheckURL("agent", bad, "http"), "agent: ", bad)
 	}
 }
+
+// A rule file that was good once is good for every server that has it, and one
+// that is not stays refused, however often it is asked for.
+func TestValidateRemembersWhatItAccepted(t *testing.T) {
+	files := valid(t)
+	bad := valid(t)
+	bad["a.rules.yaml"] = []byte("groups: [{name: g, rules: [{record: a, expr: up(}]}]")
+	for range 3 {
+		require.NoError(t, promcfg.Validate(files))
+		require.ErrorContains(t, promcfg.Validate(bad), "a.rules.yaml")
+	}
+}

@@ -1,9 +1,11 @@
 package promcfg
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
@@ -41,9 +43,44 @@ func validateRules(files Files, name string, log *slog.Logger) error {
 	if !ok {
 		return fmt.Errorf("%s: rule_files names %q, which is missing", ConfigFile, name)
 	}
+	digest := sha256.Sum256(raw)
+	if accepted.has(digest) {
+		return nil
+	}
 	_, errs := rulefmt.Parse(raw, false, model.UTF8Validation, parser.NewParser(parser.Options{}), log)
 	for i, err := range errs {
 		errs[i] = fmt.Errorf("%s: %w", name, err)
 	}
+	if len(errs) == 0 {
+		accepted.add(digest)
+	}
 	return errors.Join(errs...)
+}
+
+// accepted are rule files that were found to be good: thousands of servers have
+// the same, and reading them is most of the work of validating.
+var accepted digests
+
+// digests remembers some files. It is bounded by forgetting all.
+type digests struct {
+	mu   sync.Mutex
+	seen map[[sha256.Size]byte]bool
+}
+
+// maxDigests is more than the rule files of all tiers are.
+const maxDigests = 1000
+
+func (d *digests) has(digest [sha256.Size]byte) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.seen[digest]
+}
+
+func (d *digests) add(digest [sha256.Size]byte) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.seen == nil || len(d.seen) >= maxDigests {
+		d.seen = map[[sha256.Size]byte]bool{}
+	}
+	d.seen[digest] = true
 }

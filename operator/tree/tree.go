@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"runtime"
 	"slices"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/yaml"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -133,22 +135,55 @@ type File struct {
 	Content []byte
 }
 
-// Each gives every rendered file, hub first and then the cells by name, one
-// place at a time, so that a fleet of any size needs the memory of one cell.
+// Each gives every rendered file, hub first and then the cells by name. A few
+// cells are rendered at once, so that a fleet of any size needs the memory of a
+// few.
 func (t *Tree) Each(yield func(File) error) error {
 	hub, err := federation.Render(&t.fleet.Federation, t.cells, t.layouts, t.namespace)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
 	}
-	if err := lay("hub", hub.Objects, hub.Files, yield); err != nil {
+	files, err := lay("hub", hub.Objects, hub.Files)
+	if err != nil {
 		return err
 	}
-	for _, c := range t.cells {
-		rendered, err := cell.Render(&c, &t.fleet.Federation, t.namespace)
-		if err != nil {
-			return fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
+	if err := each(files, yield); err != nil {
+		return err
+	}
+	workers := runtime.GOMAXPROCS(0)
+	for some := range slices.Chunk(t.cells, 4*workers) {
+		rendered := make([][]File, len(some))
+		var group errgroup.Group
+		group.SetLimit(workers)
+		for i := range some {
+			group.Go(func() (err error) {
+				rendered[i], err = t.cell(&some[i])
+				return err
+			})
 		}
-		if err := lay(path.Join("cells", c.Name), rendered.Objects, rendered.Files, yield); err != nil {
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		for _, files := range rendered {
+			if err := each(files, yield); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *Tree) cell(c *v1alpha1.Cell) ([]File, error) {
+	rendered, err := cell.Render(c, &t.fleet.Federation, t.namespace)
+	if err != nil {
+		return nil, fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
+	}
+	return lay(path.Join("cells", c.Name), rendered.Objects, rendered.Files)
+}
+
+func each(files []File, yield func(File) error) error {
+	for _, f := range files {
+		if err := yield(f); err != nil {
 			return err
 		}
 	}
@@ -166,12 +201,12 @@ func (t *Tree) Servers() (cascades, cells int) {
 // lay puts the objects of a place, those of one name in one file, into a folder
 // of their own, and the files of its servers into another: what reads a folder
 // of objects must not find anything else in it.
-func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files, yield func(File) error) error {
+func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files) ([]File, error) {
 	documents := map[string][]byte{}
 	for _, o := range objects {
 		raw, err := yaml.Marshal(o)
 		if err != nil {
-			return fmt.Errorf("%s: encoding %s: %w", dir, workload.Identity(o), err)
+			return nil, fmt.Errorf("%s: encoding %s: %w", dir, workload.Identity(o), err)
 		}
 		name := workload.Name(o)
 		if len(documents[name]) == 0 {
@@ -181,17 +216,14 @@ func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files,
 		}
 		documents[name] = append(documents[name], raw...)
 	}
+	var files []File
 	for _, name := range slices.Sorted(maps.Keys(documents)) {
-		if err := yield(File{path.Join(dir, "manifests", name+".yaml"), documents[name]}); err != nil {
-			return err
-		}
+		files = append(files, File{path.Join(dir, "manifests", name+".yaml"), documents[name]})
 	}
 	for _, server := range slices.Sorted(maps.Keys(servers)) {
 		for _, name := range slices.Sorted(maps.Keys(servers[server])) {
-			if err := yield(File{path.Join(dir, "files", server, name), servers[server][name]}); err != nil {
-				return err
-			}
+			files = append(files, File{path.Join(dir, "files", server, name), servers[server][name]})
 		}
 	}
-	return nil
+	return files, nil
 }
