@@ -61,7 +61,7 @@ func serveOn(t testing.TB, listener net.Listener, handler http.Handler) {
 	go func() { done <- srv.Serve(listener) }()
 	t.Cleanup(func() {
 		require.NoError(t, srv.Close())
-		require.True(t, errors.Is(<-done, http.ErrServerClosed))
+		require.ErrorIs(t, <-done, http.ErrServerClosed)
 	})
 }
 

@@ -53,12 +53,12 @@ func (w *wire) accept() {
 
 // carry joins one connection with the target until either end is closed.
 func (w *wire) carry(from net.Conn) {
-	defer from.Close()
+	defer func() { _ = from.Close() }() // the other way may have closed it
 	to, err := net.Dial("tcp", w.target)
 	if err != nil {
 		return
 	}
-	defer to.Close()
+	defer func() { _ = to.Close() }()
 	if !w.hold(from, to) {
 		return
 	}

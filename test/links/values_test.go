@@ -2,6 +2,7 @@ package links_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -35,9 +36,7 @@ func (p path) labels(name string, more model.LabelSet) model.Metric {
 		"edge_shard": "0", "edge_replica": model.LabelValue(p.replica),
 		"cascade_shard": model.LabelValue(strings.TrimPrefix(p.cascade, "cascade-")), "cascade_replica": "a",
 	}
-	for k, v := range more {
-		out[k] = v
-	}
+	maps.Copy(out, model.Metric(more))
 	return out
 }
 
