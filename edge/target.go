@@ -3,6 +3,7 @@ package edge
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -52,9 +53,7 @@ func ofNode(group promcfg.StaticGroup, address string) promcfg.StaticGroup {
 		host = address // check has accepted the address, so that this is never reached
 	}
 	labels := map[string]string{"node": host}
-	for name, value := range group.Labels {
-		labels[name] = value
-	}
+	maps.Copy(labels, group.Labels)
 	return promcfg.StaticGroup{Targets: []string{address}, Labels: labels}
 }
 
@@ -94,20 +93,7 @@ func secret(component string) bool { return usualScheme(component) == "https" }
 // checkTarget refuses a target that would break the configuration, that could
 // never answer, or that would get the edge's token in the clear.
 func checkTarget(what string, t v1alpha1.StaticTarget) error {
-	component, scheme := string(t.Component), schemeOf(t)
-	var errs []error
-	switch {
-	case !slices.Contains(nameable(), component):
-		errs = append(errs, fmt.Errorf("%s: component %q: is none that an edge knows how to read", what, component))
-	case t.Scheme != "" && t.Scheme != v1alpha1.SchemeHTTP && t.Scheme != v1alpha1.SchemeHTTPS:
-		errs = append(errs, fmt.Errorf("%s: scheme %q: must be %s or %s", what, t.Scheme, v1alpha1.SchemeHTTP, v1alpha1.SchemeHTTPS))
-	case t.Cluster == "" && secret(component) && scheme == "http":
-		errs = append(errs, fmt.Errorf("%s: scheme %s: would send the edge's token in the clear to %s of the meta cluster; use %s",
-			what, v1alpha1.SchemeHTTP, component, v1alpha1.SchemeHTTPS))
-	case t.Cluster != "" && (component == componentAPIServer || scheme == "https" && (component == componentKubelet || component == componentCadvisor)):
-		errs = append(errs, fmt.Errorf("%s: %s of business cluster %q: asks for a credential that an edge must not have; the edge agent reads it by the observer's, so name no target for it",
-			what, component, t.Cluster))
-	}
+	errs := []error{checkAsked(what, t)}
 	if t.Cluster != "" {
 		errs = append(errs, checkClusterName(what, t.Cluster))
 	}
@@ -118,6 +104,31 @@ func checkTarget(what string, t v1alpha1.StaticTarget) error {
 		errs = append(errs, promcfg.CheckAddress(what, address))
 	}
 	return errors.Join(errs...)
+}
+
+// checkAsked refuses a target for what it is and how it would be asked.
+func checkAsked(what string, t v1alpha1.StaticTarget) error {
+	component := string(t.Component)
+	switch {
+	case !slices.Contains(nameable(), component):
+		return fmt.Errorf("%s: component %q: is none that an edge knows how to read", what, component)
+	case !slices.Contains([]v1alpha1.TargetScheme{"", v1alpha1.SchemeHTTP, v1alpha1.SchemeHTTPS}, t.Scheme):
+		return fmt.Errorf("%s: scheme %q: must be %s or %s", what, t.Scheme, v1alpha1.SchemeHTTP, v1alpha1.SchemeHTTPS)
+	case t.Cluster == "" && secret(component) && schemeOf(t) == "http":
+		return fmt.Errorf("%s: scheme %s: would send the edge's token in the clear to %s of the meta cluster; use %s",
+			what, v1alpha1.SchemeHTTP, component, v1alpha1.SchemeHTTPS)
+	case t.Cluster != "" && asksForCredentials(component, schemeOf(t)):
+		return fmt.Errorf("%s: %s of business cluster %q: asks for a credential that an edge must not have; the edge agent reads it by the observer's, so name no target for it",
+			what, component, t.Cluster)
+	}
+	return nil
+}
+
+// asksForCredentials tells whether a server of a business cluster answers only to
+// who has an account there.
+func asksForCredentials(component, scheme string) bool {
+	ofNode := component == componentKubelet || component == componentCadvisor
+	return component == componentAPIServer || ofNode && scheme == "https"
 }
 
 func checkClusterName(what, name string) error {
