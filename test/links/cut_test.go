@@ -128,11 +128,10 @@ func whole(t *testing.T, s *server, measured map[string]moments, from, to time.T
 // Ten minutes at an interval of 15 s are forty intervals.
 const cut = 40 * interval
 
-// TestACutLeavesNoHole cuts a cell off from its cascade, then the cascade from
+// aCutLeavesNoHole cuts a cell off from its cascade, then the cascade from
 // one central, and restarts the other, all within ten minutes of a fleet whose
 // interval is 15 s. Afterwards both centrals have every sample of that time.
-func TestACutLeavesNoHole(t *testing.T) {
-	t.Parallel()
+func aCutLeavesNoHole(t *testing.T) {
 	c := newChain(t)
 	c.caughtUp(t, time.Now())
 	begun := time.Now()
@@ -167,7 +166,7 @@ func (c *chain) aRestartForgets(t *testing.T) {
 	begun := time.Now()
 	c.toCascade.sever()
 	time.Sleep(4 * interval)
-	c.edge.end(t)
+	c.edge.kill()
 	restarted := time.Now()
 	c.edge.start()
 	c.edge.waitReady(t)
@@ -208,11 +207,10 @@ func (c *chain) aCascadeThatRestarted(t *testing.T) {
 	}
 }
 
-// TestHoursOldSamplesAreTaken writes samples of three hours ago, as a sender does
+// hoursOldSamplesAreTaken writes samples of three hours ago, as a sender does
 // after a cut of three hours. A Prometheus by itself refuses all but the last
 // hour's as soon as it has newer ones.
-func TestHoursOldSamplesAreTaken(t *testing.T) {
-	t.Parallel()
+func hoursOldSamplesAreTaken(t *testing.T) {
 	const ours, theirs = "127.92.4.1:9090", "127.92.4.2:9090"
 	files, err := cascade.Render(cascade.Options{
 		Geography: geography, Replica: "a", Interval: interval, Self: []string{ours}, Link: promcfg.Link{Kind: promcfg.Push},

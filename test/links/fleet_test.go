@@ -69,7 +69,7 @@ func (f *fleet) of(name string) string {
 // the lower writes to the upper.
 func (f *fleet) by(lower, upper string) string { return f.wires[[2]string{lower, upper}].address() }
 
-func newFleet(t *testing.T, kind promcfg.LinkKind, net byte, stores ...central.LongTerm) *fleet {
+func newFleet(t *testing.T, kind promcfg.LinkKind, net byte) *fleet {
 	t.Helper()
 	f := &fleet{kind: kind, net: net, servers: map[string]*server{}, wires: map[[2]string]*wire{}}
 	newExporter(t, f.exporter())
@@ -82,7 +82,7 @@ func newFleet(t *testing.T, kind promcfg.LinkKind, net byte, stores ...central.L
 	}
 	f.startEdges(t)
 	f.startCascades(t)
-	f.startCentrals(t, stores)
+	f.startCentrals(t)
 	for _, s := range f.servers {
 		s.waitReady(t)
 	}
@@ -210,7 +210,7 @@ func (f *fleet) startCascades(t *testing.T) {
 	}
 }
 
-func (f *fleet) startCentrals(t *testing.T, stores []central.LongTerm) {
+func (f *fleet) startCentrals(t *testing.T) {
 	t.Helper()
 	for i, name := range centralNames() {
 		static := &central.Static{Cascades: map[string][]string{}, Centrals: map[string]string{}}
@@ -224,7 +224,7 @@ func (f *fleet) startCentrals(t *testing.T, stores []central.LongTerm) {
 		o := central.Options{
 			Replica: []string{"a", "b"}[i], Replicas: []string{"a", "b"}, Interval: interval, Contract: contract(t),
 			Geographies: []string{geography}, CascadeShards: map[string][]int{geography: {0, 1}},
-			Static: static, Link: promcfg.Link{Kind: f.kind}, LongTerm: stores,
+			Static: static, Link: promcfg.Link{Kind: f.kind},
 		}
 		for _, c := range []string{pairCell, movingCell, stockCell} {
 			o.Cells = append(o.Cells, central.Cell{Geography: geography, Region: region, Name: c})

@@ -25,11 +25,10 @@ func oneCascade(t *testing.T, address, edgeAddress string) *server {
 	return prometheus(t, address, files)
 }
 
-// TestStockSendersAndReceivers joins what is rendered here with servers whose
+// stockSendersAndReceivers joins what is rendered here with servers whose
 // configuration somebody else wrote, in the way of Prometheus' own documentation.
 // That a stock Prometheus is read is shown with the fleets.
-func TestStockSendersAndReceivers(t *testing.T) {
-	t.Parallel()
+func stockSendersAndReceivers(t *testing.T) {
 	const exporter, ours = "127.92.7.1:9100", "127.92.7.2:9090"
 	const receiver, reader, sender, cascadeAt = "127.92.7.3:9090", "127.92.7.4:9090", "127.92.7.5:9090", "127.92.7.6:9090"
 	newExporter(t, exporter)

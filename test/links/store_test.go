@@ -69,11 +69,10 @@ func export(t *testing.T, s *server, selector string) []held {
 	return out
 }
 
-// TestLongTermStores has both centrals write to a real VictoriaMetrics in the
+// longTermStores has both centrals write to a real VictoriaMetrics in the
 // protocol's first version, and to a stock Prometheus in the second. Neither
 // removes duplicates, and neither gets any.
-func TestLongTermStores(t *testing.T) {
-	t.Parallel()
+func longTermStores(t *testing.T) {
 	newExporter(t, storeExporter)
 	victoria := victoriaMetrics(t, victoriaAt)
 	receiver := prometheus(t, receiverAt, promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: []\n")}, promcfg.ReceiveFlag)

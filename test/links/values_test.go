@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
-	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -185,20 +184,4 @@ func (f *fleet) everythingCountsOnce(t *testing.T) {
 		return s.gives(t, "sum(max by (geography, region, cell, cluster) (0 * test_value + 1))", cells)
 	})
 	f.atCentrals(t, time.Minute, func(s *server) error { return s.gives(t, "fleet:cells_contributing:count", cells) })
-}
-
-// TestLinks runs both kinds of link side by side.
-func TestLinks(t *testing.T) {
-	for kind, net := range map[promcfg.LinkKind]byte{promcfg.Pull: 1, promcfg.Push: 2} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			f := newFleet(t, kind, net)
-			t.Run("everything counts once", f.everythingCountsOnce)
-			t.Run("everything arrives unchanged", f.everythingArrivesUnchanged)
-			t.Run("native stays native", f.nativeStaysNative)
-			t.Run("nothing else passes", f.nothingElsePasses)
-			t.Run("trouble with an edge is seen", f.troubleWithAnEdge)
-			t.Run("trouble with a cascade is seen", f.troubleWithACascade)
-		})
-	}
 }
