@@ -34,4 +34,5 @@ func wholeFleet(t *testing.T, kind promcfg.LinkKind, net byte) {
 	t.Run("nothing else passes", f.nothingElsePasses)
 	t.Run("trouble with an edge is seen", f.troubleWithAnEdge)
 	t.Run("trouble with a cascade is seen", f.troubleWithACascade)
+	t.Run("what a cut leaves", f.whatACutLeaves)
 }

@@ -3,6 +3,7 @@ package links_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"testing"
@@ -179,6 +180,45 @@ func (f *fleet) eachTrouble(t *testing.T, broken, missing string, hops int, chec
 		})
 	}
 	f.waitWhole(t)
+}
+
+// whatACutLeaves looks back on a cut of some intervals. A link that is pulled has
+// a hole there, and one that is pushed has everything.
+func (f *fleet) whatACutLeaves(t *testing.T) {
+	f.waitWhole(t)
+	f.sever("moving")
+	severed := time.Now()
+	time.Sleep(7 * interval)
+	mending := time.Now()
+	f.mend("moving")
+	f.waitWhole(t)
+	const heartbeats = `cell:heartbeat:timestamp_seconds{cell="asia-2"}`
+	within := func(s *server, selector string) map[model.Time]bool {
+		out := map[model.Time]bool{}
+		for _, series := range s.raw(t, selector, severed) {
+			for _, v := range series.Values {
+				// What was made just before the cut may have been on its way.
+				if at := v.Timestamp.Time(); at.After(severed.Add(interval)) && at.Before(mending.Add(-2*interval)) {
+					out[v.Timestamp] = true
+				}
+			}
+		}
+		return out
+	}
+	made := within(f.servers["moving"], "cell:heartbeat:timestamp_seconds")
+	require.NotEmpty(t, made)
+	for _, name := range centralNames() {
+		if f.kind == promcfg.Pull {
+			require.Empty(t, within(f.servers[name], heartbeats), name)
+			continue
+		}
+		eventually(t, 20*time.Second, func() error {
+			if got := within(f.servers[name], heartbeats); !maps.Equal(made, got) {
+				return fmt.Errorf("%s has %d heartbeats from within the cut, and %d were made", name, len(got), len(made))
+			}
+			return nil
+		})
+	}
 }
 
 // partial waits until both centrals say that a cell is missing: they see that its
