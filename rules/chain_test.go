@@ -54,7 +54,7 @@ load 15s
 func TestEveryRuleRecordsExactlyWhatIsDeclared(t *testing.T) {
 	c := contract(t)
 	place := map[string]string{"geography": "asia", "region": "east", "cell": "c1"}
-	edge := record(t, load(t, world+worldOfNodes), nil, rules.Edge)
+	edge := record(t, load(t, world+worldOfNodes+worldOfControlPlanes), nil, rules.Edge)
 	checkLabels(t, c, rules.Edge, edge, place)
 
 	up := carry(c, rules.Cascade, edge, merged(place, map[string]string{"edge_replica": "a", "edge_shard": "0"}))
@@ -190,12 +190,12 @@ func checkLabels(t *testing.T, c rules.Contract, tier rules.Tier, samples []prom
 	seen := map[string]bool{}
 	for _, s := range samples {
 		name := s.Metric.Get(model.MetricNameLabel)
-		i := slices.IndexFunc(c.Series, func(d rules.Series) bool { return d.Name == name })
+		i := slices.IndexFunc(c.Series, func(d rules.Series) bool { return slices.Contains(d.Kind.Names(d.Name), name) })
 		require.GreaterOrEqual(t, i, 0, "%s is not declared", name)
 		require.Equal(t, tier, c.Series[i].From, "%s is recorded at another tier than declared", name)
 		var got []string
 		s.Metric.Range(func(l labels.Label) {
-			if l.Name != model.MetricNameLabel {
+			if l.Name != model.MetricNameLabel && (l.Name != model.BucketLabel || c.Series[i].Kind != rules.Histogram) {
 				got = append(got, l.Name)
 			}
 		})
@@ -209,8 +209,10 @@ func checkLabels(t *testing.T, c rules.Contract, tier rules.Tier, samples []prom
 		seen[name] = true
 	}
 	for _, d := range c.Series {
-		if d.From == tier {
-			require.Equal(t, !d.Rendered, seen[d.Name], "%s is declared and never recorded, or is recorded and said to be rendered", d.Name)
+		for _, name := range d.Kind.Names(d.Name) {
+			if d.From == tier {
+				require.Equal(t, !d.Rendered, seen[name], "%s is declared and never recorded, or is recorded and said to be rendered", name)
+			}
 		}
 	}
 }
