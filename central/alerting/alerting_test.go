@@ -113,6 +113,29 @@ func TestACauseSilencesItsSymptomsOnly(t *testing.T) {
 	require.True(t, silences(cfg, down, rack))
 	require.False(t, silences(cfg, down, node.Merge(model.LabelSet{"cluster": "bank"})), "a node of another cluster")
 	require.False(t, silences(cfg, cell, elsewhere))
+	disk := model.LabelSet{"alertname": "PharosNodeDiskFilling", "cell": "asia-1", "cluster": "shop", "node": "n"}
+	require.True(t, silences(cfg, cell, disk), "whatever is held while the cell cannot be seen")
+	require.False(t, silences(cfg, down, disk), "a node exporter is read without the API server")
+	require.True(t, silences(cfg, down, model.LabelSet{"alertname": "PharosWorkloadsFailing", "cell": "asia-1", "cluster": "shop"}))
+	require.False(t, silences(cfg, cell, model.LabelSet{"alertname": "PharosContractBreach", "cell": "asia-1"}), "why it may be stale")
+}
+
+func TestWhatManyNodesShareSilencesTheNodes(t *testing.T) {
+	_, cfg := load(t, options())
+	node := model.LabelSet{"alertname": "PharosNodeNotReady", "cell": "asia-1", "cluster": "shop", "zone": "z", "rack": "r", "pool": "p", "node": "n"}
+	many := model.LabelSet{"alertname": "PharosManyNodesNotReady", "cell": "asia-1", "cluster": "shop", "domain": "cluster"}
+	zone := many.Merge(model.LabelSet{"domain": "zone", "zone": "z"})
+	pool := many.Merge(model.LabelSet{"domain": "pool", "pool": "p"})
+	for _, cause := range []model.LabelSet{many, zone, pool} {
+		require.True(t, silences(cfg, cause, node))
+		require.False(t, silences(cfg, cause, node.Merge(model.LabelSet{"cluster": "bank"})), "a node of another cluster")
+		require.False(t, silences(cfg, node, cause), "the symptom must not silence the cause")
+		require.False(t, silences(cfg, cause, cause), "an alert that is its own cause")
+	}
+	require.False(t, silences(cfg, zone, node.Merge(model.LabelSet{"zone": "y"})), "a node of another zone")
+	require.False(t, silences(cfg, pool, node.Merge(model.LabelSet{"pool": "q"})), "a node of another pool")
+	require.True(t, silences(cfg, many, zone), "a whole cluster is one message")
+	require.False(t, silences(cfg, zone, many))
 }
 
 // silences evaluates the inhibition rules as Alertmanager defines them.

@@ -2,6 +2,8 @@ package alerting
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/prometheus/common/model"
 
@@ -72,17 +74,13 @@ func routes(o Options) route {
 // inhibitions keep the cause and drop the symptoms. Labels that both alerts
 // lack count as equal.
 func inhibitions() []inhibitRule {
-	rackOf := []string{"geography", "region", "cell", "cluster", "zone", "rack"}
 	cellOf := []string{"geography", "region", "cell"}
-	return []inhibitRule{
+	clusterOf := append(slices.Clone(cellOf), "cluster")
+	return append([]inhibitRule{
 		{
-			SourceMatchers: []string{equals("alertname", "PharosRackNotReady")},
-			TargetMatchers: []string{equals("alertname", "PharosNodeNotReady")},
-			Equal:          rackOf,
-		},
-		{
+			// Whatever is about a cluster is held while its cell cannot be seen.
 			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
-			TargetMatchers: []string{`alertname=~"PharosNodeNotReady|PharosRackNotReady|PharosClusterDown"`},
+			TargetMatchers: []string{`cluster=~".+"`},
 			Equal:          cellOf,
 		},
 		{
@@ -92,11 +90,53 @@ func inhibitions() []inhibitRule {
 		},
 		{
 			SourceMatchers: []string{equals("alertname", "PharosClusterDown")},
-			TargetMatchers: []string{`alertname=~"PharosNodeNotReady|PharosRackNotReady"`},
-			Equal:          append(cellOf, "cluster"),
+			TargetMatchers: []string{among(seenByItsWatch())},
+			Equal:          clusterOf,
 		},
+	}, ofNodes(clusterOf)...)
+}
+
+// seenByItsWatch are the alerts about what is seen through the API server of a
+// cluster, so that they say nothing new while it is down.
+func seenByItsWatch() []string {
+	return []string{
+		"PharosNodeNotReady", "PharosRackNotReady", "PharosManyNodesNotReady", "PharosNodeCondition",
+		"PharosWorkloadsFailing", "PharosMetaPodsFailing",
 	}
 }
+
+// ofNodes keep what many nodes share and drop the single nodes.
+func ofNodes(clusterOf []string) []inhibitRule {
+	many := equals("alertname", "PharosManyNodesNotReady")
+	rules := []inhibitRule{
+		{
+			SourceMatchers: []string{equals("alertname", "PharosRackNotReady")},
+			TargetMatchers: []string{equals("alertname", "PharosNodeNotReady")},
+			Equal:          append(slices.Clone(clusterOf), "zone", "rack"),
+		},
+		{
+			SourceMatchers: []string{many, equals("domain", "cluster")},
+			TargetMatchers: []string{equals("alertname", "PharosNodeNotReady")},
+			Equal:          clusterOf,
+		},
+		{
+			SourceMatchers: []string{many, equals("domain", "cluster")},
+			TargetMatchers: []string{many, `domain=~"zone|pool"`},
+			Equal:          clusterOf,
+		},
+	}
+	for _, domain := range []string{"zone", "pool"} {
+		rules = append(rules, inhibitRule{
+			SourceMatchers: []string{many, equals("domain", domain)},
+			TargetMatchers: []string{equals("alertname", "PharosNodeNotReady")},
+			Equal:          append(slices.Clone(clusterOf), domain),
+		})
+	}
+	return rules
+}
+
+// among is a matcher of alerts by their names.
+func among(alerts []string) string { return fmt.Sprintf("alertname=~%q", strings.Join(alerts, "|")) }
 
 // equals is a matcher in the only spelling that every version reads alike.
 func equals(label, value string) string { return fmt.Sprintf("%s=%q", label, value) }
