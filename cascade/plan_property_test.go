@@ -63,33 +63,32 @@ func checkPlan(t *rapid.T, o cascade.PlanOptions, now cascade.Layout) {
 	}
 	require.Len(t, now.Cells, len(o.Cells), "each cell is there once")
 	used := map[int]bool{}
-	begun := map[string]bool{}
+	begun, goesOn := false, false
 	for i, c := range now.Cells {
 		require.Equal(t, o.Cells[i].Cell, c.Cell)
 		require.Contains(t, now.Shards, c.Shard)
 		require.Contains(t, now.Shards, c.Next)
 		used[c.Shard], used[c.Next] = true, true
 		old, known := before[c.Cell]
-		switch {
-		case !known:
-			require.False(t, c.Moving() && !begunByAStep(now, c.Cell), "a new cell is nowhere else")
-		case !old.Moving():
-			require.Equal(t, old.Shard, c.Shard, "a cell at rest is dropped by nobody")
-		case o.Warm[c.Cell]:
-			require.Equal(t, old.Next, c.Shard, "a warm shard stands alone")
-		default:
-			require.Equal(t, old, c, "a move goes on until its end")
-		}
-		if c.Moving() && (!known || c != old) {
-			begun[c.Cell] = true
-		}
+		checkCell(t, o, now, old, known, c)
+		fresh := c.Moving() && (!known || c != old)
+		begun = begun || fresh
+		goesOn = goesOn || c.Moving() && !fresh && !o.Silent[c.Cell]
 	}
 	require.True(t, len(now.Cells) == 0 || len(used) == len(now.Shards), "a shard that nobody reads is gone")
-	if len(begun) > 0 {
-		for _, c := range now.Cells {
-			goesOn := c.Moving() && !begun[c.Cell]
-			require.False(t, goesOn && !o.Silent[c.Cell], "one step at a time: %v", now.Cells)
-		}
+	require.False(t, begun && goesOn, "one step at a time: %v", now.Cells)
+}
+
+func checkCell(t *rapid.T, o cascade.PlanOptions, now cascade.Layout, old cascade.Placement, known bool, c cascade.Placement) {
+	switch {
+	case !known:
+		require.False(t, c.Moving() && !begunByAStep(now, c.Cell), "a new cell is nowhere else")
+	case !old.Moving():
+		require.Equal(t, old.Shard, c.Shard, "a cell at rest is dropped by nobody")
+	case o.Warm[c.Cell]:
+		require.Equal(t, old.Next, c.Shard, "a warm shard stands alone")
+	default:
+		require.Equal(t, old, c, "a move goes on until its end")
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// nowhere is the number of no shard.
+// nowhere is the number of no shard, which is also what package slices finds
+// where there is nothing.
 const nowhere = -1
 
 // room finds the shard that a cell with so many series goes to: of those that
@@ -13,25 +14,26 @@ const nowhere = -1
 // there can be no more. A shard that all of its cells are leaving is on its way
 // out, and takes none.
 func (p *planner) room(series uint, except int) int {
-	best, free := nowhere, nowhere
+	best := nowhere
 	for n, s := range p.shards {
 		fits := s.stays > 0 && s.load+series <= p.share(fillPercent)
 		if n != except && fits && (best == nowhere || s.load < p.shards[best].load) {
 			best = n
 		}
-		if s.reads == 0 && free == nowhere {
-			free = n
-		}
 	}
-	switch {
-	case best != nowhere:
-		return best
-	case free != nowhere:
-		return free
-	case len(p.shards) <= maxShard:
+	if best == nowhere {
+		return p.unused()
+	}
+	return best
+}
+
+// unused is the lowest number that no shard has; nowhere when all are taken.
+func (p *planner) unused() int {
+	free := slices.IndexFunc(p.shards, func(s shard) bool { return s.reads == 0 })
+	if free == nowhere && len(p.shards) <= maxShard {
 		return len(p.shards)
 	}
-	return nowhere
+	return free
 }
 
 // share is so many hundredths of the limit.

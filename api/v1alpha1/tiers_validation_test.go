@@ -1,6 +1,7 @@
 package v1alpha1_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,9 +128,7 @@ func TestAPIServerRefusesTiers(t *testing.T) {
 	c, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
 	rows := federations()
-	for name, row := range cells() {
-		rows[name] = row
-	}
+	maps.Copy(rows, cells())
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			err := c.Create(t.Context(), row.object)

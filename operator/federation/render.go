@@ -178,7 +178,7 @@ func valid(s server, err error, name string) (server, error) {
 	if err := promcfg.Validate(s.files); err != nil {
 		return server{}, fmt.Errorf("checking the rendered %s: %w", name, err)
 	}
-	return s, nil
+	return s, workload.CheckFiles(name, s.files)
 }
 
 func renderAlertmanager(f *v1alpha1.Federation, at Addresses) (promcfg.Files, error) {

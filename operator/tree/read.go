@@ -66,36 +66,42 @@ func Read(federation, cells string) (Fleet, error) {
 	if err := r.file(federation); err != nil {
 		return Fleet{}, err
 	}
-	found := len(r.federations)
-	others := false
+	found := len(r.federations) > 0
 	if cells != "" {
-		files, err := filesOf(cells)
-		if err != nil {
+		if err := r.cells(cells, federation); err != nil {
 			return Fleet{}, err
 		}
-		others = !slices.ContainsFunc(files, func(f string) bool { return same(f, federation) })
-		if others {
-			r.fleet.Cells = nil // those beside the Federation were not asked for
-		}
-		for _, file := range files {
-			if same(file, federation) {
-				continue
-			}
-			if err := r.file(file); err != nil {
-				return Fleet{}, err
-			}
-		}
 	}
-	if err := errors.Join(r.errs...); err != nil {
+	switch err := errors.Join(r.errs...); {
+	case err != nil:
 		return Fleet{}, err
-	}
-	if found == 0 {
+	case !found:
 		return Fleet{}, fmt.Errorf("%s: there is no Federation in it", federation)
-	}
-	if len(r.federations) > 1 {
+	case len(r.federations) > 1:
 		return Fleet{}, fmt.Errorf("%s and %s: there are several Federations; a hub has one", r.federations[0], r.federations[1])
 	}
 	return r.fleet, nil
+}
+
+// cells reads the Cells at a path. Those beside the Federation count only where
+// its file is among them.
+func (r *reader) cells(at, federation string) error {
+	files, err := filesOf(at)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(files, func(f string) bool { return same(f, federation) }) {
+		r.fleet.Cells = nil
+	}
+	for _, file := range files {
+		if same(file, federation) {
+			continue
+		}
+		if err := r.file(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // filesOf lists the files with descriptions, by path.
@@ -148,7 +154,7 @@ func (r *reader) file(path string) error {
 	if err != nil {
 		return fmt.Errorf("reading descriptions: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // nothing was written
 	raw, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return fmt.Errorf("reading descriptions: %w", err)

@@ -1,6 +1,7 @@
 package tree_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -170,9 +171,7 @@ func TestReadRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{"f.yaml": federation, "c.yaml": good}
-			for name, content := range tc.files {
-				files[name] = content
-			}
+			maps.Copy(files, tc.files)
 			dir := lay(t, files)
 			_, err := tree.Read(filepath.Join(dir, "f.yaml"), filepath.Join(dir, "c.yaml"))
 			for _, want := range tc.want {

@@ -25,8 +25,8 @@ type Summary struct {
 // stay as they are. A file of others where one must be written, and a file that
 // was rendered before and edited since, are refused and named; then nothing is
 // written.
-func (t *Tree) Write(ctx context.Context, dir string) (Summary, error) {
-	dir, err := resolve(dir)
+func (t *Tree) Write(ctx context.Context, dir string) (s Summary, err error) {
+	dir, err = resolve(dir)
 	if err != nil {
 		return Summary{}, err
 	}
@@ -49,7 +49,11 @@ func (t *Tree) Write(ctx context.Context, dir string) (Summary, error) {
 	if err != nil {
 		return Summary{}, fmt.Errorf("making a folder to render into: %w", err)
 	}
-	defer os.RemoveAll(beside) // the new tree if something fails, else the old one
+	defer func() { // what is beside is the new tree if something failed, else the old one
+		if failed := os.RemoveAll(beside); failed != nil {
+			err = errors.Join(err, fmt.Errorf("removing what is not needed any more: %w", failed))
+		}
+	}()
 	now, err := t.into(ctx, beside)
 	if err != nil {
 		return Summary{}, err

@@ -58,13 +58,30 @@ func BenchmarkRender(b *testing.B) {
 }
 
 // A fleet of the largest size that the design knows is rendered within bounds
-// of time and memory. So is one a third of a hundred times larger, in
-// proportion to time and without more memory.
+// of memory. How long that takes is BenchmarkRender's to say.
 func TestRenderOfAWholeFleetIsBounded(t *testing.T) {
 	begun := time.Now()
 	peak := render(t, fleet(t, 300))
 	t.Logf("300 cells in %s, %d MB at most", time.Since(begun), peak/1e6)
 	require.Less(t, peak, uint64(500e6))
+}
+
+// Ten thousand cells are more than one hub can be told of. They are read and
+// planned, and then refused with the reason before anything is written.
+func TestTenThousandCellsAreRefused(t *testing.T) {
+	read, err := tree.Read(fleet(t, 10_000), "")
+	require.NoError(t, err)
+	made, err := tree.New(read, "pharos-system")
+	require.NoError(t, err)
+	cascades, cells := made.Servers()
+	require.Equal(t, 10_000, cells)
+	require.Greater(t, cascades, 4)
+	out := filepath.Join(t.TempDir(), "out")
+	_, err = made.Write(t.Context(), out)
+	require.ErrorContains(t, err, "the files of central-a have ")
+	require.ErrorContains(t, err, "topology.rules.yaml")
+	require.ErrorContains(t, err, "divide the fleet among several hubs")
+	require.NoDirExists(t, out)
 }
 
 // render renders once and returns the most memory that was in use.
