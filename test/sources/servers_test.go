@@ -185,6 +185,22 @@ func (p prometheus) query(expr string) (model.Vector, error) {
 	return result.(model.Vector), nil
 }
 
+// targets are what the server scrapes but itself, with their clusters.
+func (p prometheus) targets(t testing.TB) map[string]string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	found, err := p.Targets(ctx)
+	require.NoError(t, err)
+	out := map[string]string{}
+	for _, target := range found.Active {
+		if target.Labels["job"] != "edge" {
+			out[target.Labels.String()] = string(target.Labels["cluster"])
+		}
+	}
+	return out
+}
+
 // down says which targets are not up, and why.
 func (p prometheus) down() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +37,7 @@ func TestSourcesOnRealServers(t *testing.T) {
 	t.Run("every job has targets and all are up", func(t *testing.T) { everyJobIsUp(t, p) })
 	t.Run("every declared series is there", func(t *testing.T) { everySeriesIsThere(t, p) })
 	t.Run("nothing else is kept", func(t *testing.T) { nothingElseIsKept(t, p) })
+	t.Run("shards divide the targets by cluster", func(t *testing.T) { w.shardsDivide(t, p) })
 	t.Run("API servers are found behind their Service", w.apiServersAreFound)
 	t.Run("a Prometheus that the cell has already", w.anExternalEdge)
 }
@@ -116,7 +118,15 @@ func everyJobIsUp(t *testing.T, p prometheus) {
 
 // cannotBeHere are the declared series that these servers cannot have, and why.
 func cannotBeHere() map[string]string {
-	return map[string]string{}
+	none := map[string]string{}
+	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
+		for _, name := range []string{
+			"node_pressure_cpu_waiting_seconds_total", "node_pressure_memory_stalled_seconds_total", "node_pressure_io_stalled_seconds_total",
+		} {
+			none[name] = "the kernel of this machine does not measure pressure"
+		}
+	}
+	return none
 }
 
 // everySeriesIsThere is a table over the contract: each raw series of an edge,
@@ -138,7 +148,7 @@ func everySeriesIsThere(t *testing.T, p prometheus) {
 			t.Run(name, func(t *testing.T) { seriesIsThere(t, p, r, name) })
 		}
 	}
-	require.Greater(t, len(checked), 30)
+	require.Greater(t, len(checked), 60)
 	for name := range cannotBeHere() {
 		require.False(t, checked[name])
 	}
@@ -212,6 +222,38 @@ func nothingElseIsKept(t *testing.T, p prometheus) {
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	t.Logf("%.1f %% of what is scraped is kept", 100*float64(got[0].Value))
+}
+
+// shardsDivide has two servers find together what one finds alone, each cluster
+// whole in one of them.
+func (w *world) shardsDivide(t *testing.T, alone prometheus) {
+	shards := make([]prometheus, 2)
+	for i, address := range shardAddresses() {
+		o := w.options()
+		o.Shard, o.Shards = uint(i), uint(len(shards))
+		files, err := edge.Render(o)
+		require.NoError(t, err)
+		shards[i] = startPrometheus(t, address+":9090", files, w.account(t))
+	}
+	want := alone.targets(t)
+	eventually(t, 30*time.Second, "both have found theirs", func() error {
+		got := map[string]string{}
+		for i, p := range shards {
+			for target, cluster := range p.targets(t) {
+				if before, twice := got[target]; twice {
+					return fmt.Errorf("%s of %s is in two shards", target, before)
+				}
+				got[target] = fmt.Sprint(cluster, " in shard ", i)
+			}
+		}
+		if len(got) != len(want) {
+			return fmt.Errorf("%d of %d targets", len(got), len(want))
+		}
+		if placed := slices.Compact(slices.Sorted(maps.Values(got))); len(placed) != 2 {
+			return fmt.Errorf("the two clusters are not whole: %v", placed)
+		}
+		return nil
+	})
 }
 
 // apiServersAreFound shows the discovery that is used where the cell names no

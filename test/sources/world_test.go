@@ -47,6 +47,8 @@ const (
 	fleet    = "fleet" // namespace of Clusters
 )
 
+func shardAddresses() []string { return []string{"127.93.4.10", "127.93.4.11"} }
+
 // etcds are members of one etcd: two, so that each has a peer.
 func etcds() []string { return []string{"127.93.6.1", "127.93.6.2"} }
 
