@@ -109,8 +109,7 @@ type beat struct {
 
 // heartbeats are how many heartbeats of late each central has at least.
 func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals []asker) ([]map[beat]float64, error) {
-	window := int((warmIntervals + 1) * workload.Interval(f) / time.Second)
-	query := fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))", window)
+	query := heartbeatQuery(workload.Interval(f))
 	var all []map[beat]float64
 	for _, c := range centrals {
 		answer, err := c.Samples(ctx, query, e.now())
@@ -131,6 +130,20 @@ func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals 
 		all = append(all, beats)
 	}
 	return all, nil
+}
+
+// heartbeatQuery counts the newest heartbeats of each part of each cell by the
+// cascade that passed them on. Replicas watch the same: one of them is enough.
+func heartbeatQuery(interval time.Duration) string {
+	return fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))",
+		int((warmIntervals+1)*interval/time.Second))
+}
+
+// seriesQuery counts what a cascade passes on of each contributing cell. A cell
+// that moves is counted once.
+func seriesQuery(contract rules.Contract, geography string) string {
+	return fmt.Sprintf(`max by (cell) (count by (cell, cascade_shard) ({__name__=~%q,geography=%q,cell!="",cascade_shard!=""}))`+
+		` and on (cell) (fleet:cell_contributing:bool == 1)`, contract.Keep(rules.Central), geography)
 }
 
 // judge says which moving cells are warm and which are silent: both as every
@@ -167,11 +180,8 @@ func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central aske
 	if err != nil {
 		return err
 	}
-	names := strings.Join(contract.Matchers(rules.Central), "|")
 	for _, g := range f.Spec.Geographies {
-		query := fmt.Sprintf(`max by (cell) (count by (cell, cascade_shard) ({__name__=~%q,geography=%q,cell!=""}))`+
-			` and on (cell) (fleet:cell_contributing:bool == 1)`, names, g.Name)
-		answer, err := central.Samples(ctx, query, e.now())
+		answer, err := central.Samples(ctx, seriesQuery(contract, g.Name), e.now())
 		if err == nil && len(answer.Warnings) > 0 {
 			err = incomplete(answer)
 		}

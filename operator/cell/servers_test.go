@@ -1,0 +1,71 @@
+package cell
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/edge"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+)
+
+// A cell grows and shrinks on a real API server, which refuses to change the
+// volumes of a StatefulSet.
+func TestACellGrowsAndShrinks(t *testing.T) {
+	w := newWorld(t)
+	w.Create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
+	})
+	w.secret(t, "asia-1", w.access)
+	change := func(spec func(*v1alpha1.CellSpec)) {
+		t.Helper()
+		c := w.cell(t, "asia-1")
+		spec(&c.Spec)
+		require.NoError(t, w.Admin.Update(t.Context(), c))
+		w.reconcile(t, "asia-1")
+	}
+	change(func(s *v1alpha1.CellSpec) { s.Size = v1alpha1.CellSmall })
+	requireSize(t, w, "edge", v1alpha1.CellSmall, v1alpha1.CellSmall)
+	first := w.StatefulSet(t, "edge")
+
+	// It stays the same server, with more memory and the volume that it has.
+	change(func(s *v1alpha1.CellSpec) { s.Size, s.Edge.Replicas = v1alpha1.CellLarge, ptr.To(int32(2)) })
+	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for edge, edge-0-b, edge-1-a, edge-1-b, edge-agent")
+	require.Equal(t, first.UID, w.StatefulSet(t, "edge").UID)
+	requireSize(t, w, "edge", v1alpha1.CellLarge, v1alpha1.CellSmall)
+	for i, name := range []string{"edge-0-b", "edge-1-a", "edge-1-b"} {
+		requireSize(t, w, name, v1alpha1.CellLarge, v1alpha1.CellLarge)
+		w.RunPod(t, w.Settle(t, name), name+"-0", "127.94.3."+string(rune('1'+i)))
+	}
+	w.reconcile(t, "asia-1")
+	status := w.cell(t, "asia-1").Status
+	require.Equal(t, []v1alpha1.EdgeServer{
+		{Shard: 0, Replica: "a"}, {Shard: 0, Replica: "b", Endpoint: "127.94.3.1:9090"},
+		{Shard: 1, Replica: "a", Endpoint: "127.94.3.2:9090"}, {Shard: 1, Replica: "b", Endpoint: "127.94.3.3:9090"},
+	}, status.EdgeServers, "each server knows its own pod, and no other's")
+	require.Equal(t, []string{"127.94.3.1:9090", "127.94.3.2:9090", "127.94.3.3:9090"}, status.EdgeEndpoints)
+
+	change(func(s *v1alpha1.CellSpec) { s.Size, s.Edge.Replicas = v1alpha1.CellMedium, nil })
+	requireSize(t, w, "edge", v1alpha1.CellMedium, v1alpha1.CellSmall)
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &appsv1.StatefulSet{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &corev1.ConfigMap{})))
+	require.Empty(t, w.cell(t, "asia-1").Status.EdgeEndpoints)
+}
+
+// requireSize compares what a server is given and the volume that it has with
+// what cells of those sizes ask for.
+func requireSize(t *testing.T, w *world, name string, given, volume v1alpha1.CellSize) {
+	t.Helper()
+	s := w.StatefulSet(t, name)
+	memory := s.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory]
+	require.Equal(t, edge.SizingOf(given).Memory, memory.String())
+	disk := s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]
+	require.Equal(t, edge.SizingOf(volume).Volume, disk.String())
+}

@@ -1,0 +1,55 @@
+package federation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/promqltest"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// heard is what both questions are asked of: for two minutes, every 15 s, asia-1
+// has been passed on by shard 0 and, with one heartbeat late, by shard 1, by a
+// pair of edges; asia-2 has two parts, of which shard 1 has one for half a minute.
+const heardByACentral = `
+load 15s
+  cell:heartbeat:timestamp_seconds{geography="asia",cell="asia-1",edge_shard="0",edge_replica="a",cascade_shard="0"} 0+15x8
+  cell:heartbeat:timestamp_seconds{geography="asia",cell="asia-1",edge_shard="0",edge_replica="b",cascade_shard="0"} 0+15x8
+  cell:heartbeat:timestamp_seconds{geography="asia",cell="asia-1",edge_shard="0",edge_replica="a",cascade_shard="1"} 0 15 30 _ 60 75 90 105 120
+  cell:heartbeat:timestamp_seconds{geography="asia",cell="asia-1",edge_shard="0",edge_replica="b",cascade_shard="1"} _x8
+  cell:heartbeat:timestamp_seconds{geography="asia",cell="asia-2",edge_shard="0",edge_replica="a",cascade_shard="1"} _ _ _ _ _ _ _ 105 120
+  cluster:nodes:count{geography="asia",cell="asia-1",cluster="shop",edge_replica="a",cascade_shard="0"} 20x8
+  cluster:nodes:count{geography="asia",cell="asia-1",cluster="shop",edge_replica="a",cascade_shard="1"} 20x8
+  cluster:nodes:count{geography="asia",cell="asia-1",cluster="bank",edge_replica="a",cascade_shard="0"} 20x8
+  something:else:count{geography="asia",cell="asia-1",cascade_shard="0"} 1x8
+  cluster:nodes:count{geography="europe",cell="europe-1",cluster="x",cascade_shard="0"} 20x8
+  fleet:cell_contributing:bool{geography="asia",cell="asia-1"} 1x8
+  fleet:cell_contributing:bool{geography="asia",cell="asia-2"} 0x8
+`
+
+func ask(t *testing.T, query string) map[string]float64 {
+	t.Helper()
+	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	asked, err := engine.NewInstantQuery(t.Context(), promqltest.LoadedStorage(t, heardByACentral), nil, query, time.Unix(120, 0))
+	require.NoError(t, err)
+	defer asked.Close()
+	vector, err := asked.Exec(t.Context()).Vector()
+	require.NoError(t, err)
+	out := map[string]float64{}
+	for _, s := range vector {
+		out[s.Metric.Get("cell")+" "+s.Metric.Get("cascade_shard")+" "+s.Metric.Get("edge_shard")] = s.F
+	}
+	return out
+}
+
+func TestQuestionsToACentral(t *testing.T) {
+	require.Equal(t, map[string]float64{"asia-1 0 0": 7, "asia-1 1 0": 6, "asia-2 1 0": 2}, ask(t, heartbeatQuery(15*time.Second)))
+
+	contract, err := rules.Load()
+	require.NoError(t, err)
+	require.Equal(t, map[string]float64{"asia-1  ": 4}, ask(t, seriesQuery(contract, "asia")),
+		"the shard that passes on more counts; a cell that is dark in part is not measured")
+	require.Empty(t, ask(t, seriesQuery(contract, "europe")), "nothing says that it contributes")
+}
