@@ -105,6 +105,7 @@ func TestFleetUnderFaults(t *testing.T) {
 	f := p.fleet()
 
 	t.Run("a second up is refused", func(t *testing.T) { secondUp(t, p.in(t)) })
+	t.Run("each edge scrapes every control plane of its cell", func(t *testing.T) { edgesScrape(t, p.in(t)) })
 	t.Run("a killed component is started again and said so", func(t *testing.T) { killedComponent(t, p.in(t)) })
 	t.Run("a rack that stops is held, a single node elsewhere is repaired", func(t *testing.T) { rackStop(t, p.in(t), &world{t, f}) })
 	t.Run("a node that does not pass its check is not repaired", func(t *testing.T) { failedCheck(t, p.in(t), &world{t, f}) })
