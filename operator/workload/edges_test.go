@@ -1,0 +1,104 @@
+package workload
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+func TestServersOfAnEdge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cell  v1alpha1.CellSpec
+		fleet *int32
+		want  []string
+	}{
+		"nothing said":         {v1alpha1.CellSpec{}, nil, []string{"edge"}},
+		"a pair for every one": {v1alpha1.CellSpec{}, ptr.To(int32(2)), []string{"edge", "edge-0-b"}},
+		"the cell knows better": {
+			v1alpha1.CellSpec{Edge: v1alpha1.Edge{Replicas: ptr.To(int32(1))}}, ptr.To(int32(2)), []string{"edge"},
+		},
+		"a Large cell": {v1alpha1.CellSpec{Size: v1alpha1.CellLarge}, nil, []string{"edge", "edge-1-a"}},
+		"a Large cell in one": {
+			v1alpha1.CellSpec{Size: v1alpha1.CellLarge, Edge: v1alpha1.Edge{Shards: ptr.To(int32(1))}}, nil, []string{"edge"},
+		},
+		"shards and pairs": {
+			v1alpha1.CellSpec{Edge: v1alpha1.Edge{Shards: ptr.To(int32(2)), Replicas: ptr.To(int32(2))}}, nil,
+			[]string{"edge", "edge-0-b", "edge-1-a", "edge-1-b"},
+		},
+		"somebody else's": {
+			v1alpha1.CellSpec{Size: v1alpha1.CellLarge, Edge: v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"a:1", "b:1"}}},
+			ptr.To(int32(2)), []string{"edge"},
+		},
+		"an object older than the API's bounds": {
+			v1alpha1.CellSpec{Edge: v1alpha1.Edge{Shards: ptr.To(int32(0)), Replicas: ptr.To(int32(9))}}, nil, []string{"edge", "edge-0-b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &v1alpha1.Federation{}
+			f.Spec.Edge.Replicas = tc.fleet
+			c := &v1alpha1.Cell{Spec: tc.cell}
+			var names []string
+			for _, s := range EdgeServers(f, c) {
+				names = append(names, s.Name())
+			}
+			require.Equal(t, tc.want, names)
+		})
+	}
+}
+
+// What two servers of somebody else's tell is reckoned twice.
+func TestEndpointsOfAnExternalEdgeAreReplicas(t *testing.T) {
+	c := &v1alpha1.Cell{Spec: v1alpha1.CellSpec{Edge: v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"a:1", "b:1"}}}}
+	require.EqualValues(t, 2, EdgeReplicas(&v1alpha1.Federation{}, c))
+	require.EqualValues(t, 1, EdgeShards(c))
+}
+
+func TestClustersOfACell(t *testing.T) {
+	pool := func(name v1alpha1.CapacityPoolName, limit string) v1alpha1.CellSpec {
+		return v1alpha1.CellSpec{Size: v1alpha1.CellSmall, Capacity: v1alpha1.Capacity{Pools: []v1alpha1.CapacityPool{{Name: name, Limit: resource.MustParse(limit)}}}}
+	}
+	for name, tc := range map[string]struct {
+		cell v1alpha1.CellSpec
+		want uint
+	}{
+		"nothing said":                {v1alpha1.CellSpec{}, 60},
+		"Small":                       {v1alpha1.CellSpec{Size: v1alpha1.CellSmall}, 20},
+		"Medium":                      {v1alpha1.CellSpec{Size: v1alpha1.CellMedium}, 60},
+		"Large":                       {v1alpha1.CellSpec{Size: v1alpha1.CellLarge}, 200},
+		"a pool":                      {pool(v1alpha1.PoolClusters, "34"), 34},
+		"a pool of something else":    {pool(v1alpha1.PoolAddresses, "4k"), 20},
+		"a pool that nothing fits in": {pool(v1alpha1.PoolClusters, "-1"), 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Equal(t, tc.want, Clusters(&v1alpha1.Cell{Spec: tc.cell}))
+		})
+	}
+}
+
+func TestRetentionOfAnEdge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		all, edges, want, refused string
+	}{
+		"nothing said":      {"", "", "48h", ""},
+		"as everybody":      {"3d", "", "3d", ""},
+		"an edge's own":     {"1h", "26h", "26h", ""},
+		"too little":        {"25h", "", "25h", "spec.retention: an edge that keeps samples for 1d1h"},
+		"too little itself": {"2w", "1d", "1d", "spec.edge.retention: an edge that keeps samples for 1d cannot"},
+		"no duration":       {"x", "", "x", "spec.retention:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &v1alpha1.Federation{}
+			f.Spec.Retention, f.Spec.Edge.Retention = tc.all, tc.edges
+			require.Equal(t, tc.want, EdgeRetention(f))
+			if tc.refused == "" {
+				require.NoError(t, CheckRetention(f))
+				return
+			}
+			require.ErrorContains(t, CheckRetention(f), tc.refused)
+		})
+	}
+}
