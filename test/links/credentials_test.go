@@ -93,11 +93,11 @@ func credentialsAreShown(t *testing.T) {
 	files["ca.crt"], files["tls.crt"], files["tls.key"], files["token"] = ca.Cert, client.Cert, client.Key, []byte("sesame")
 	s := prometheus(t, at, files, promcfg.ReceiveFlag)
 	s.waitReady(t)
-	eventually(t, 20*time.Second, func() error { return s.gives(t, `up{cell="asia-1"}`, 1) })
-	eventually(t, 20*time.Second, func() error { return s.gives(t, `up{cell="asia-2"}`, 0) })
+	eventually(t, func() error { return s.gives(t, `up{cell="asia-1"}`, 1) })
+	eventually(t, func() error { return s.gives(t, `up{cell="asia-2"}`, 0) })
 	require.Contains(t, lastErrors(t, s)[movingCell], "401 Unauthorized")
 	require.NoError(t, s.gives(t, `count(test_value)`, 1))
-	eventually(t, 20*time.Second, func() error {
+	eventually(t, func() error {
 		if friend.written.Load() == 0 {
 			return errors.New("nothing has been written yet")
 		}

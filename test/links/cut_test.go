@@ -85,7 +85,7 @@ func samples(t *testing.T, s *server, since time.Time) map[string]moments {
 func (c *chain) caughtUp(t *testing.T, moment time.Time) {
 	t.Helper()
 	for _, s := range c.centrals {
-		eventually(t, 30*time.Second, func() error {
+		eventually(t, func() error {
 			got := s.vector(t, "max(cell:heartbeat:timestamp_seconds)")
 			if len(got) == 0 || float64(got[0].Value) < float64(moment.Unix()) {
 				return fmt.Errorf("%s: the newest heartbeat is %v", s.address, got)
@@ -153,7 +153,7 @@ func aCutLeavesNoHole(t *testing.T) {
 	require.Len(t, measured, 1+1+7+1+1)
 	for _, s := range c.centrals {
 		// Each queue has several senders, of which one may be behind.
-		eventually(t, 20*time.Second, func() error { return whole(t, s, measured, begun, mended) })
+		eventually(t, func() error { return whole(t, s, measured, begun, mended) })
 		t.Logf("%s has every sample %s after the cut of %s", s.address, time.Since(mended).Round(100*time.Millisecond), cut)
 	}
 	t.Run("what a restarted sender had not sent is lost above it", c.aRestartForgets)
@@ -200,9 +200,9 @@ func (c *chain) aCascadeThatRestarted(t *testing.T) {
 	mended := time.Now()
 	c.caughtUp(t, mended.Add(interval))
 	measured := samples(t, c.edge, begun)
-	eventually(t, 20*time.Second, func() error { return whole(t, c.cascade, measured, begun, mended) })
+	eventually(t, func() error { return whole(t, c.cascade, measured, begun, mended) })
 	for _, s := range c.centrals {
-		eventually(t, 20*time.Second, func() error { return whole(t, s, measured, restarted, mended) })
+		eventually(t, func() error { return whole(t, s, measured, restarted, mended) })
 		require.NotEmpty(t, holes(measured, samples(t, s, begun), begun, restarted.Add(-2*interval)), "if nothing is lost any more, record 0007 and this test can say so")
 	}
 }
@@ -220,7 +220,7 @@ func hoursOldSamplesAreTaken(t *testing.T) {
 	receiving, stock := prometheus(t, ours, files, promcfg.ReceiveFlag), prometheus(t, theirs, plain, promcfg.ReceiveFlag)
 	for _, s := range []*server{receiving, stock} {
 		s.waitReady(t)
-		eventually(t, 20*time.Second, func() error { return s.gives(t, `count(up)`, 1) })
+		eventually(t, func() error { return s.gives(t, `count(up)`, 1) })
 	}
 	old := time.Now().Add(-3 * time.Hour).Truncate(time.Millisecond)
 	series := fmt.Sprintf("test_value{cell=%q}", pairCell)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -236,9 +235,9 @@ func (f *fleet) startCentrals(t *testing.T) {
 }
 
 // atCentrals runs check at both.
-func (f *fleet) atCentrals(t *testing.T, within time.Duration, check func(*server) error) {
+func (f *fleet) atCentrals(t *testing.T, check func(*server) error) {
 	t.Helper()
 	for _, name := range centralNames() {
-		eventually(t, within, func() error { return check(f.servers[name]) })
+		eventually(t, func() error { return check(f.servers[name]) })
 	}
 }

@@ -59,7 +59,7 @@ scrape_configs:
 		s.waitReady(t)
 	}
 	for _, s := range []*server{stockReceiver, stockReader, cascadeServer} {
-		eventually(t, 30*time.Second, func() error { return s.gives(t, `count(test_value)`, 1) })
+		eventually(t, func() error { return s.gives(t, `count(test_value)`, 1) })
 	}
 	since := time.Now()
 	time.Sleep(8 * interval)
@@ -79,7 +79,7 @@ scrape_configs:
 	t.Run("a stock Prometheus writes to a cascade", func(t *testing.T) {
 		labels := model.Metric{"geography": geography, "region": region, "cell": stockCell, "edge_shard": "0", "edge_replica": "x"}
 		alike(t, stockSender, cascadeServer, "cell:heartbeat:timestamp_seconds", since, labels)
-		eventually(t, 10*time.Second, func() error { return cascadeServer.gives(t, `count(test_value{cell="asia-3", cluster!=""})`, 1) })
+		eventually(t, func() error { return cascadeServer.gives(t, `count(test_value{cell="asia-3", cluster!=""})`, 1) })
 		require.NotNil(t, cascadeServer.vector(t, `test_native_seconds{cell="asia-3"}`)[0].Histogram)
 		require.Empty(t, cascadeServer.vector(t, `{__name__=~"test_custom_seconds.*"}`), "the first version cannot send custom buckets")
 	})

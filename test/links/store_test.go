@@ -39,7 +39,7 @@ func victoriaMetrics(t *testing.T, address string) *server {
 		}
 	})
 	s.start()
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		_, err := s.get("/health")
 		return err
 	})
@@ -82,7 +82,7 @@ func longTermStores(t *testing.T) {
 	})
 	receiver.waitReady(t)
 	for _, s := range centrals {
-		eventually(t, 30*time.Second, func() error { return s.gives(t, "fleet:cells_contributing:count", 1) })
+		eventually(t, func() error { return s.gives(t, "fleet:cells_contributing:count", 1) })
 	}
 	since := time.Now()
 	time.Sleep(10 * interval)
@@ -91,8 +91,8 @@ func longTermStores(t *testing.T) {
 		for _, name := range []string{"test_value", "fleet:cells_contributing:count", "cell:heartbeat:timestamp_seconds", "test_classic_seconds_bucket"} {
 			own := ownSamples(t, centrals[i], name, replica, since)
 			selector := fmt.Sprintf("{__name__=%q, central_replica=%q}", name, replica)
-			eventually(t, 20*time.Second, func() error { return same(own, inReceiver(t, receiver, selector, since), since, until) })
-			eventually(t, 20*time.Second, func() error { return same(own, inStore(t, victoria, selector), since, until) })
+			eventually(t, func() error { return same(own, inReceiver(t, receiver, selector, since), since, until) })
+			eventually(t, func() error { return same(own, inStore(t, victoria, selector), since, until) })
 		}
 		failed := `prometheus_remote_storage_samples_failed_total > 0 or prometheus_remote_storage_histograms_failed_total > 0`
 		require.Empty(t, centrals[i].vector(t, failed), "no store may refuse anything, as one would that is given duplicates")

@@ -80,7 +80,7 @@ type outage struct {
 // interval is as long as the slowest of the servers made it.
 func (o outage) seenWithin(t *testing.T, hops int, s *server) {
 	t.Helper()
-	eventually(t, 30*time.Second, func() error {
+	eventually(t, func() error {
 		if o.heardOf(t, s, o.missing) {
 			return fmt.Errorf("%s still hears of %s", s.address, o.missing)
 		}
@@ -160,7 +160,7 @@ func (f *fleet) troubleWithACascade(t *testing.T) {
 	f.eachTrouble(t, "cascade-1", stockCell, 1, func(t *testing.T, o outage) {
 		o.partial(t)
 		for _, name := range centralNames() {
-			eventually(t, 15*time.Second, func() error {
+			eventually(t, func() error {
 				if !f.heardOf(t, f.servers[name], movingCell) {
 					return fmt.Errorf("%s does not hear of %s, of which the other shard tells", name, movingCell)
 				}
@@ -212,7 +212,7 @@ func (f *fleet) whatACutLeaves(t *testing.T) {
 			require.Empty(t, within(f.servers[name], heartbeats), name)
 			continue
 		}
-		eventually(t, 20*time.Second, func() error {
+		eventually(t, func() error {
 			if got := within(f.servers[name], heartbeats); !maps.Equal(made, got) {
 				return fmt.Errorf("%s has %d heartbeats from within the cut, and %d were made", name, len(got), len(made))
 			}
@@ -230,7 +230,7 @@ func (o outage) partial(t *testing.T) {
 	for _, name := range centralNames() {
 		s := o.servers[name]
 		o.seenWithin(t, o.hops, s)
-		eventually(t, 30*time.Second, func() error { return s.gives(t, "fleet:cells_contributing:count", cells-1) })
+		eventually(t, func() error { return s.gives(t, "fleet:cells_contributing:count", cells-1) })
 		slowest := o.slowest(t)
 		allowed := time.Duration(o.hops)*2*slowest + 2*slowest
 		if o.kind == promcfg.Push {
@@ -245,11 +245,11 @@ func (o outage) partial(t *testing.T) {
 // waitWhole waits until every cell has been heard of everywhere for some time.
 func (f *fleet) waitWhole(t *testing.T) {
 	t.Helper()
-	f.atCentrals(t, time.Minute, func(s *server) error {
+	f.atCentrals(t, func(s *server) error {
 		return s.gives(t, "min_over_time(fleet:cells_contributing:count[3s])", cells)
 	})
 	for _, p := range paths() {
-		eventually(t, time.Minute, func() error {
+		eventually(t, func() error {
 			if !f.heardOf(t, f.servers[p.cascade], p.cell) {
 				return fmt.Errorf("%s does not hear of %s", p.cascade, p.cell)
 			}

@@ -179,9 +179,9 @@ func (f *fleet) nothingElsePasses(t *testing.T) {
 // everythingCountsOnce: two edges of a pair tell of a cell, or two cascades while
 // it moves, and its numbers are there once.
 func (f *fleet) everythingCountsOnce(t *testing.T) {
-	f.atCentrals(t, time.Minute, func(s *server) error { return s.gives(t, "count(test_value)", float64(len(paths()))) })
-	f.atCentrals(t, time.Minute, func(s *server) error {
+	f.atCentrals(t, func(s *server) error { return s.gives(t, "count(test_value)", float64(len(paths()))) })
+	f.atCentrals(t, func(s *server) error {
 		return s.gives(t, "sum(max by (geography, region, cell, cluster) (0 * test_value + 1))", cells)
 	})
-	f.atCentrals(t, time.Minute, func(s *server) error { return s.gives(t, "fleet:cells_contributing:count", cells) })
+	f.atCentrals(t, func(s *server) error { return s.gives(t, "fleet:cells_contributing:count", cells) })
 }
