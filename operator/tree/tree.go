@@ -6,6 +6,7 @@
 package tree
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,8 +14,9 @@ import (
 	"runtime"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -204,15 +206,15 @@ func (t *Tree) Servers() (cascades, cells int) {
 func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files) ([]File, error) {
 	documents := map[string][]byte{}
 	for _, o := range objects {
-		raw, err := yaml.Marshal(o)
+		name := workload.Name(o)
+		raw, err := encode(o)
 		if err != nil {
 			return nil, fmt.Errorf("%s: encoding %s: %w", dir, workload.Identity(o), err)
 		}
-		name := workload.Name(o)
-		if len(documents[name]) == 0 {
-			documents[name] = []byte("# Rendered by Pharos. Edits are refused by the next render.\n")
+		if len(documents[name]) > 0 {
+			raw = append([]byte("---\n"), raw...)
 		} else {
-			documents[name] = append(documents[name], "---\n"...)
+			raw = append([]byte("# Rendered by Pharos. Edits are refused by the next render.\n"), raw...)
 		}
 		documents[name] = append(documents[name], raw...)
 	}
@@ -226,4 +228,24 @@ func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files)
 		}
 	}
 	return files, nil
+}
+
+// encode writes an object as YAML. What it is in JSON decides, as everywhere in
+// Kubernetes.
+func encode(o any) ([]byte, error) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(fields), encoder.Close()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
