@@ -16,7 +16,7 @@ func (c Cluster) nodes() []string {
 	return out
 }
 
-// podsEach is how many pods each node of a world has.
+// podsEach is how many pods each node of a world has, unless the world says more.
 const podsEach = 3
 
 // entities are what the series of one name are about: the pods, the nodes, or
@@ -26,7 +26,7 @@ func (w *World) entities(c Cluster, raw rules.Raw) []map[string]string {
 	switch {
 	case slices.Contains(raw.Labels, "pod"):
 		for i, node := range c.nodes() {
-			for p := range podsEach {
+			for p := range max(podsEach, w.PodsEach) {
 				pod := w.place(c, node, i)
 				pod["namespace"], pod["pod"], pod["container"] = "ns-"+strconv.Itoa(p%2), fmt.Sprintf("%s-p%d", node, p), "main"
 				pod["host_ip"], pod["pod_ip"], pod["uid"] = "10.0.0."+strconv.Itoa(i), fmt.Sprintf("10.1.%d.%d", i, p), pod["pod"]

@@ -49,6 +49,8 @@ type World struct {
 	Shards map[string][]int
 	// Trouble is what goes wrong, and where.
 	Trouble Trouble
+	// PodsEach is how many pods each node has, at least three.
+	PodsEach int
 
 	Central  *Server
 	Direct   *Server

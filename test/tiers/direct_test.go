@@ -45,15 +45,49 @@ func directly() map[string]string {
 				unless on (geography, region, cell) CONTRIBUTING,
 				"alertname", "PharosNodeNotReady", "", ""), "because", "cell", "", "")`,
 	}
-	for name, query := range map[string]string{
-		"nodes:count":       `group by (geography, region, cell, cluster, node) (kube_node_info{cluster!="_meta"})`,
-		"nodes_ready:count": `max by (geography, region, cell, cluster, node) (kube_node_status_condition{condition="Ready", status="true", cluster!="_meta"}) == 1`,
-	} {
-		out["geography:"+name] = `count by (geography) ((` + query + `) and on (geography, region, cell) CONTRIBUTING)`
-		out["fleet:"+name] = `count((` + query + `) and on (geography, region, cell) CONTRIBUTING)`
+	for name, ofCluster := range eachCluster() {
+		all := `max by (geography, region, cell, cluster) (` + ofCluster + `) and on (geography, region, cell) CONTRIBUTING`
+		out["geography:"+name] = `sum by (geography) (` + all + `)`
+		out["fleet:"+name] = `sum(` + all + `)`
 	}
 	for name, query := range out {
-		out[name] = strings.ReplaceAll(query, "CONTRIBUTING", contributing)
+		out[name] = strings.NewReplacer("CONTRIBUTING", contributing, "EACH", "geography, region, cell, cluster, edge_replica").Replace(query)
 	}
 	return out
+}
+
+// eachCluster has what is summed up: a number of each business cluster, as each
+// server of a pair of edges scraped it. What two of them saw counts once, by the
+// one that saw more.
+func eachCluster() map[string]string {
+	const (
+		scheduled = `max by (EACH, namespace, pod, container) (kube_pod_container_resource_requests{resource="RESOURCE", node!="", cluster!="_meta"})
+			unless on (EACH, namespace, pod) kube_pod_status_phase{phase=~"Succeeded|Failed"} == 1`
+		// Where pods are known, none in trouble is nought.
+		pods = `count by (EACH) (group by (EACH, namespace, pod) (PODS)) or 0 * count by (EACH) (kube_pod_info{cluster!="_meta"})`
+	)
+	of := func(query, word, by string) string { return strings.ReplaceAll(query, word, by) }
+	return map[string]string{
+		// A cluster that is watched and has no nodes counts, with none.
+		"nodes:count": `count by (EACH) (group by (EACH, node) (kube_node_info{cluster!="_meta"})) or 0 * (pharos_cluster_up{cluster!="_meta"} == 1)`,
+		"nodes_ready:count": `
+			count by (EACH) (kube_node_status_condition{condition="Ready", status="true", cluster!="_meta"} == 1)
+			or 0 * count by (EACH) (kube_node_info{cluster!="_meta"})
+			or 0 * (pharos_cluster_up{cluster!="_meta"} == 1)`,
+		"nodes_cordoned:count":     `sum by (EACH) (kube_node_spec_unschedulable{cluster!="_meta"})`,
+		"hosts:count":              `count by (EACH) (node_memory_MemTotal_bytes{cluster!="_meta"})`,
+		"cpu_allocatable:cores":    `sum by (EACH) (kube_node_status_allocatable{resource="cpu", cluster!="_meta"})`,
+		"memory_allocatable:bytes": `sum by (EACH) (kube_node_status_allocatable{resource="memory", cluster!="_meta"})`,
+		"cpu_requested:cores":      `sum by (EACH) (` + of(scheduled, "RESOURCE", "cpu") + `)`,
+		"memory_requested:bytes":   `sum by (EACH) (` + of(scheduled, "RESOURCE", "memory") + `)`,
+		"pods_pending:count": of(pods, "PODS", `
+			kube_pod_status_phase{phase="Pending", cluster!="_meta"}
+			and on (EACH, namespace, pod) kube_pod_status_phase{phase="Pending"} offset 10m`),
+		"pods_crash_looping:count": of(pods, "PODS", `
+			kube_pod_info{cluster!="_meta"}
+			and on (EACH, namespace, pod) max_over_time(kube_pod_container_status_waiting_reason{reason="CrashLoopBackOff"}[5m])`),
+		"pods_oom_killed:count": of(pods, "PODS", `
+			kube_pod_container_status_last_terminated_reason{reason="OOMKilled", cluster!="_meta"}
+			and on (EACH, namespace, pod, container) increase(kube_pod_container_status_restarts_total[10m]) > 0`),
+	}
 }
