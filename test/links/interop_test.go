@@ -62,7 +62,11 @@ scrape_configs:
 		eventually(t, func() error { return s.gives(t, `count(test_value)`, 1) })
 	}
 	since := time.Now()
-	time.Sleep(8 * interval)
+	for _, s := range []*server{stockReceiver, stockReader, cascadeServer} {
+		for _, name := range []string{"test_value", "cell:heartbeat:timestamp_seconds"} {
+			s.waitSamples(t, name, since)
+		}
+	}
 
 	t.Run("a stock receiver takes what an edge writes", func(t *testing.T) {
 		alike(t, edgeServer, stockReceiver, "test_value", since, ourLabels())

@@ -70,7 +70,12 @@ func whatIsTooMuchIsRefusedWhole(t *testing.T) {
 		"prometheus_target_scrapes_exceeded_sample_limit_total":    "many",
 		"prometheus_target_scrapes_exceeded_body_size_limit_total": "long",
 	} {
-		require.NotEmpty(t, s.vector(t, counter+" > 0"), name)
+		eventually(t, func() error {
+			if len(s.vector(t, counter+" > 0")) == 0 {
+				return fmt.Errorf("%s is not told of in %s", name, counter)
+			}
+			return nil
+		})
 	}
 	reasons := lastErrors(t, s)
 	require.Contains(t, reasons["many"], "sample limit exceeded")

@@ -195,3 +195,17 @@ func (s *server) gives(t testing.TB, expr string, want float64) error {
 	}
 	return nil
 }
+
+// waitSamples waits until every series of a selector has some samples since a
+// moment: a busy machine makes fewer than one in an interval.
+func (s *server) waitSamples(t testing.TB, selector string, since time.Time) {
+	t.Helper()
+	eventually(t, func() error {
+		window := time.Since(since).Milliseconds()
+		got := s.vector(t, fmt.Sprintf("min(count_over_time(%s[%dms]))", selector, window))
+		if len(got) == 0 || got[0].Value < 4 {
+			return fmt.Errorf("%s has %v samples of %s since %s", s.address, got, selector, since)
+		}
+		return nil
+	})
+}

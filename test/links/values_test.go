@@ -78,6 +78,9 @@ func (f *fleet) everythingArrivesUnchanged(t *testing.T) {
 	since := time.Now()
 	time.Sleep(10 * interval)
 	for selector, series := range selectors() {
+		for _, name := range centralNames() {
+			f.servers[name].waitSamples(t, selector, since)
+		}
 		for _, p := range paths() {
 			arrived := map[string]map[string]moments{}
 			for _, name := range centralNames() {
