@@ -168,6 +168,7 @@ func topology(tier rules.Tier) string {
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="cascade", instance="i"} 0xN
 	prometheus_rule_evaluation_failures_total{job="cascade", instance="i", rule_group="g"} 0xN
 	prometheus_tsdb_head_series{job="cascade", instance="i"} 900xN
+	up{job="federate-edge", instance="i", geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
 `
 	}
 	return `load 15s
