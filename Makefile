@@ -16,8 +16,9 @@ RACE := $(shell command -v $$(go env CC) >/dev/null && echo -race)
 # ends it when the listing fails only if that is a command of its own.
 UNIT = packages=$$(go list ./... | grep -v /test/e2e)
 # The packages that have a benchmark: linking the tests of the others takes
-# longer than every benchmark together.
-BENCHMARKED = packages=$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u)
+# longer than every benchmark together. Those of a whole fleet are run apart: one
+# round of theirs takes seconds, so a few rounds say enough.
+BENCHMARKED = packages=$$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u | grep -v '/test/bench$$')
 
 say = printf '\n== %s\n' "$(1)"
 
@@ -64,6 +65,8 @@ bench: ## Run the benchmarks, keep them in bin/bench, and compare with the run b
 	@if [ -f bin/bench/new.txt ]; then mv bin/bench/new.txt bin/bench/old.txt; fi
 	@$(call say,benchmarks)
 	@$(BENCHMARKED); go test -run '^$$' -bench . -benchmem -count 6 -benchtime 500ms -timeout 10m $$packages | tee bin/bench/new.txt
+	@$(call say,benchmarks of a whole fleet)
+	@go test -run '^$$' -bench . -benchmem -count 3 -benchtime 3x -timeout 30m ./test/bench | tee -a bin/bench/new.txt
 	@$(call say,statistics)
 	@$(TOOL) benchstat $$(ls bin/bench/old.txt 2>/dev/null) bin/bench/new.txt
 

@@ -21,14 +21,14 @@ func directly() map[string]string {
 		"fleet:cells_expected:count":     `count(plan_cell)`,
 		"fleet:cell_contributing:bool":   `plan_cell * 0 + on (geography, region, cell) (0 * CONTRIBUTING + 1) or plan_cell * 0`,
 		"fleet:cell_dark:bool":           `plan_cell unless on (geography, region, cell) CONTRIBUTING or plan_cell * 0`,
-		"fleet:cells_contributing:count": `count(CONTRIBUTING)`,
-		"fleet:completeness:ratio":       `count(CONTRIBUTING) / count(plan_cell)`,
+		"fleet:cells_contributing:count": `count(CONTRIBUTING) or vector(0)`,
+		"fleet:completeness:ratio":       `(count(CONTRIBUTING) or vector(0)) / count(plan_cell)`,
 		"geography:cells_expected:count": `
 			count by (geography) (plan_cell) or plan_geography * 0`,
 		"geography:cells_contributing:count": `
 			count by (geography) (CONTRIBUTING) or plan_geography * 0`,
 		"geography:completeness:ratio": `
-			count by (geography) (CONTRIBUTING) / count by (geography) (plan_cell)
+			(count by (geography) (CONTRIBUTING) or 0 * count by (geography) (plan_cell)) / count by (geography) (plan_cell)
 			or plan_geography unless on (geography) plan_cell`,
 		// What a cell that is dark told last.
 		"fleet:alert_held:info": `

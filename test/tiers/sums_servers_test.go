@@ -1,0 +1,102 @@
+package tiers_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+)
+
+// directServer scrapes what all edges of the fleet scrape, by itself.
+const directServer, planAddress = "127.91.6.1:9090", "127.91.6.2:9090"
+
+// TestAggregatesAreTrueOnRealServers compares, for what real servers can be shown
+// in a minute, both centrals with one Prometheus that scrapes everything itself.
+func TestAggregatesAreTrueOnRealServers(t *testing.T) {
+	f := startFleet(t)
+	serve(t, planAddress, http.HandlerFunc(plan))
+	direct := start(t, directServer, promcfg.Files{promcfg.ConfigFile: []byte(directConfig())})
+	f.agreesWith(t, direct, "fleet:cells_contributing:count", 2)
+	f.agreesWith(t, direct, "fleet:nodes:count", 2*nodesEach)
+	f.asia.set(3, "unknown")
+	f.europe.set(4, "false")
+	f.europe.set(5, "false")
+	f.agreesWith(t, direct, "fleet:nodes_ready:count", 2*nodesEach-3)
+	end(f.europeEdge.process)
+	f.agreesWith(t, direct, "fleet:nodes_ready:count", nodesEach-1)
+	f.agreesWith(t, direct, "fleet:completeness:ratio", 0.5)
+}
+
+// agreesWith waits until a number of the fleet is what it should be, and then
+// compares every number that is about nodes and cells.
+func (f *fleet) agreesWith(t *testing.T, direct *server, name string, value float64) {
+	t.Helper()
+	f.bothWant(t, name, value)
+	table := directly()
+	for _, what := range []string{"cells_contributing:count", "completeness:ratio", "nodes:count", "nodes_ready:count"} {
+		for _, of := range []string{"fleet:", "geography:"} {
+			eventually(t, 15*time.Second, func() error { // servers scrape one after the other
+				want := byLabels(vector(direct.query(t, table[of+what])))
+				for _, c := range f.centrals {
+					got := byLabels(vector(c.query(t, of+what)))
+					if fmt.Sprint(got) != fmt.Sprint(want) {
+						return fmt.Errorf("%s: %s says %v, and directly it is %v", of+what, c.address, got, want)
+					}
+				}
+				return nil
+			})
+		}
+	}
+}
+
+// vector is a result over the network as one in the process.
+func vector(result model.Vector) promql.Vector {
+	var out promql.Vector
+	for _, s := range result {
+		set := map[string]string{}
+		for name, v := range s.Metric {
+			set[string(name)] = string(v)
+		}
+		out = append(out, promql.Sample{Metric: labels.FromMap(set), F: float64(s.Value)})
+	}
+	return out
+}
+
+// plan tells what the fleet should have.
+func plan(w http.ResponseWriter, _ *http.Request) {
+	for _, cell := range [][3]string{{asia, "east", asiaCell}, {europe, "west", europeCell}} {
+		where := fmt.Sprintf("geography=%q,region=%q,cell=%q", cell[0], cell[1], cell[2])
+		fmt.Fprintf(w, "plan_cell{%s} 1\nplan_edge{%s,edge_shard=\"0\"} 1\nplan_geography{geography=%q} 1\n", where, where, cell[0])
+	}
+}
+
+func directConfig() string {
+	config := `
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+- {job_name: plan, honor_labels: true, static_configs: [{targets: ["` + planAddress + `"]}], metric_relabel_configs: [{action: labeldrop, regex: job|instance}]}
+`
+	jobs := map[string]string{"state": "/state/direct/metrics", "edge": "/metrics"}
+	for job, path := range jobs {
+		config += fmt.Sprintf("- job_name: %s\n  metrics_path: %s\n  static_configs:\n", job, path)
+		for _, s := range []struct{ agent, edge, geography, region, cell, replica string }{
+			{asiaAgent, asiaEdgeA, asia, "east", asiaCell, "a"},
+			{asiaAgent, asiaEdgeB, asia, "east", asiaCell, "b"},
+			{europeAgent, europeEdge, europe, "west", europeCell, "a"},
+		} {
+			address := s.edge
+			if job == "state" {
+				address = s.agent
+			}
+			config += fmt.Sprintf("  - {targets: [%q], labels: {geography: %s, region: %s, cell: %s, edge_replica: %s, edge_shard: \"0\"}}\n",
+				address, s.geography, s.region, s.cell, s.replica)
+		}
+	}
+	return config
+}
