@@ -113,7 +113,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if problem := (*workload.Problem)(nil); errors.As(found.followed, &problem) {
 		return ctrl.Result{}, nil // trying again would not help; a change will
 	}
-	return ctrl.Result{RequeueAfter: lookAgain(f)}, found.followed
+	if found.followed != nil {
+		return ctrl.Result{}, found.followed
+	}
+	return ctrl.Result{RequeueAfter: lookAgain(f)}, nil
 }
 
 // lookAgain is when the plan may go on without anything in the hub having
@@ -172,14 +175,15 @@ func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v
 	return layouts, nil
 }
 
-// tell says what a plan changed, new cells apart.
+// tell logs what a plan changed.
 func (r *Reconciler) tell(ctx context.Context, f *v1alpha1.Federation, layouts Layouts) {
 	for _, g := range f.Spec.Geographies {
-		if geography(f, g.Name).Moving == 0 && len(layouts[g.Name].Changes) == 0 {
+		layout := layouts[g.Name]
+		if len(layout.Changes) == 0 {
 			continue
 		}
-		r.Log.InfoContext(ctx, "shard plan changed", slog.String("geography", g.Name), slog.Any("shards", layouts[g.Name].Shards),
-			slog.String("changes", message(layouts[g.Name].Changes)))
+		r.Log.InfoContext(ctx, "shard plan changed", slog.String("geography", g.Name), slog.Any("shards", layout.Shards),
+			slog.String("changes", message(layout.Changes)))
 	}
 }
 

@@ -34,7 +34,8 @@ type asker interface {
 	Samples(ctx context.Context, selector string, at time.Time) (promapi.Answer, error)
 }
 
-// ears ask the centrals about the cells. What they do not hear is unknown.
+// ears ask the centrals about the cells. What they do not hear is unknown. They
+// are used by one reconciliation at a time.
 type ears struct {
 	connect func(address string) (asker, error)
 	now     func() time.Time
