@@ -45,8 +45,8 @@ const (
 	LabelPool = "pharos.dev/pool"
 )
 
-// AnnotationPaused, with any value, on a RemediationPolicy, a Cell, a Cluster or a
-// Machine keeps repairs from being begun. It is obeyed when deciding, again just
+// AnnotationPaused on a RemediationPolicy, a Cell, a Cluster or a Machine, with any
+// value, keeps repairs from being begun. It is obeyed when deciding, again just
 // before each write, and by the node operator.
 const AnnotationPaused = "pharos.dev/paused"
 
