@@ -182,7 +182,7 @@ func (s *server) vector(t testing.TB, expr string) model.Vector {
 func (s *server) raw(t testing.TB, selector string, since time.Time) model.Matrix {
 	t.Helper()
 	now := time.Now()
-	window := now.Sub(since).Milliseconds()
+	window := max(1, now.Sub(since).Milliseconds())
 	return s.query(t, fmt.Sprintf("%s[%dms]", selector, window), now).(model.Matrix)
 }
 
@@ -201,10 +201,14 @@ func (s *server) gives(t testing.TB, expr string, want float64) error {
 func (s *server) waitSamples(t testing.TB, selector string, since time.Time) {
 	t.Helper()
 	eventually(t, func() error {
-		window := time.Since(since).Milliseconds()
-		got := s.vector(t, fmt.Sprintf("min(count_over_time(%s[%dms]))", selector, window))
-		if len(got) == 0 || got[0].Value < 4 {
-			return fmt.Errorf("%s has %v samples of %s since %s", s.address, got, selector, since)
+		all := s.raw(t, selector, since)
+		for _, series := range all {
+			if n := len(series.Values) + len(series.Histograms); n < 4 {
+				return fmt.Errorf("%s has %d samples of %s", s.address, n, series.Metric)
+			}
+		}
+		if len(all) == 0 {
+			return fmt.Errorf("%s has no sample of %s", s.address, selector)
 		}
 		return nil
 	})
