@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,6 +158,10 @@ func (c *costs) report(b *testing.B, s *fleettest.Server) {
 	b.ReportMetric(float64(s.Storage.Head().NumSeries()), "series")
 	b.ReportMetric(median(c.appending).Seconds(), "append-cpu-s/round")
 	b.ReportMetric(median(c.evaluating).Seconds(), "rules-cpu-s/round")
+	var memory runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&memory)
+	b.ReportMetric(float64(memory.HeapAlloc)/1e6, "heap-MB")
 	dearest := slices.SortedFunc(maps.Keys(c.rules), func(x, y string) int { return cmp.Compare(c.rules[y], c.rules[x]) })
 	for _, rule := range dearest[:min(8, len(dearest))] {
 		b.Logf("%s: %.1f ms a round", rule, c.rules[rule].Seconds()*1000/float64(len(c.evaluating)))

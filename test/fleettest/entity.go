@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -61,41 +62,30 @@ func (w *World) place(c Cluster, node string, i int) map[string]string {
 // values are what a label of a raw series can be, of those labels where rules
 // ask for the value. Others have two values each.
 func values(label string, raw rules.Raw) []string {
-	switch label {
-	case "condition":
-		return []string{"Ready", "MemoryPressure", "DiskPressure"}
-	case "status":
-		return []string{"true", "false", "unknown"}
-	case "verb":
-		return []string{"GET", "LIST", "WATCH"}
-	case "code":
-		return []string{"200", "404", "500"}
-	case "subresource":
-		return []string{""}
-	case "scope":
-		return []string{"resource"}
-	case "queue":
-		return []string{"active", "backoff", "unschedulable", "gated"}
-	case "result":
-		return []string{"scheduled", "unschedulable", "error"}
-	case "request_kind":
-		return []string{"mutating", "readOnly"}
-	case "mode":
-		return []string{"idle", "iowait", "user"}
-	case "phase":
-		return []string{"Running", "Pending", "Failed"}
-	case "mountpoint":
-		return []string{"/", "/var/lib/kubelet"}
-	case "resource":
-		if raw.Source == stateSource {
-			return []string{"cpu", "memory", "pods"}
-		}
-		return []string{"pods"}
-	case "reason":
-		return []string{"CrashLoopBackOff", "OOMKilled", "ImagePullBackOff", "Error"}
-	case "size":
-		return []string{"Small"}
-	case "profile", "version", "state", "unit", "rule_group", "component", "host_network", "created_by_kind":
+	if label == "resource" && raw.Source == stateSource {
+		return []string{"cpu", "memory", "pods"}
+	}
+	known := map[string][]string{
+		"condition":    {"Ready", "MemoryPressure", "DiskPressure"},
+		"status":       {"true", "false", "unknown"},
+		"verb":         {"GET", "LIST", "WATCH"},
+		"code":         {"200", "404", "500"},
+		"subresource":  {""},
+		"scope":        {"resource"},
+		"queue":        {"active", "backoff", "unschedulable", "gated"},
+		"result":       {"scheduled", "unschedulable", "error"},
+		"request_kind": {"mutating", "readOnly"},
+		"mode":         {"idle", "iowait", "user"},
+		"phase":        {"Running", "Pending", "Failed"},
+		"mountpoint":   {"/", "/var/lib/kubelet"},
+		"resource":     {"pods"},
+		"reason":       {"CrashLoopBackOff", "OOMKilled", "ImagePullBackOff", "Error"},
+		"size":         {"Small"},
+	}
+	if of, ok := known[label]; ok {
+		return of
+	}
+	if slices.Contains([]string{"profile", "version", "state", "unit", "rule_group", "component", "host_network", "created_by_kind"}, label) {
 		return []string{"one"}
 	}
 	return []string{label + "-0", label + "-1"}
@@ -112,10 +102,8 @@ func combinations(raw rules.Raw, entity map[string]string) []map[string]string {
 		var next []map[string]string
 		for _, set := range out {
 			for _, v := range values(label, raw) {
-				with := map[string]string{label: v}
-				for k, has := range set {
-					with[k] = has
-				}
+				with := maps.Clone(set)
+				with[label] = v
 				next = append(next, with)
 			}
 		}

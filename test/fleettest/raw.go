@@ -2,6 +2,7 @@ package fleettest
 
 import (
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -71,7 +72,7 @@ func (w *World) ofCluster(e *edgeServer, c Cluster, raw rules.Raw) []*rawSeries 
 	}
 	var out []*rawSeries
 	for _, entity := range w.entities(c, raw) {
-		for _, instance := range instances(c, raw.Source, entity["node"]) {
+		for _, instance := range instances(raw.Source, entity["node"]) {
 			out = append(out, w.series(raw, raw.Source, e.cell.Name+"/"+c.Name+"/"+instance, entity, &c)...)
 		}
 	}
@@ -107,7 +108,7 @@ func (w *World) ups(e *edgeServer) []*rawSeries {
 				nodes = c.nodes()
 			}
 			for _, node := range nodes {
-				for _, instance := range instances(c, source, node) {
+				for _, instance := range instances(source, node) {
 					add(source, e.cell.Name+"/"+c.Name+"/"+instance, c.Name)
 				}
 			}
@@ -118,7 +119,7 @@ func (w *World) ups(e *edgeServer) []*rawSeries {
 
 // instances are the servers of a source in a cluster: more than one where real
 // clusters have more than one.
-func instances(c Cluster, source, node string) []string {
+func instances(source, node string) []string {
 	switch {
 	case source == stateSource:
 		return []string{"agent"}
@@ -168,9 +169,7 @@ func (w *World) histogram(name string, all map[string]string, target string) []*
 	var out []*rawSeries
 	of := func(suffix, le string, share func() float64) {
 		set := present(map[string]string{"le": le})
-		for k, v := range all {
-			set[k] = v
-		}
+		maps.Copy(set, all)
 		set["__name__"] = name + suffix
 		out = append(out, &rawSeries{labels: labels.FromMap(set), target: target, value: func(step int) float64 {
 			return math.Floor(count(step) * share())

@@ -207,7 +207,7 @@ func (w *World) Round(tb testing.TB) {
 		}
 		w.Direct.Scrape(tb, e.name(), at, all)
 		if !w.Trouble.dead(e) {
-			e.Server.Round(tb, at)
+			e.Round(tb, at)
 		}
 	}
 	w.Direct.Scrape(tb, "the plan of the fleet", at, w.plan(at))
@@ -216,7 +216,7 @@ func (w *World) Round(tb testing.TB) {
 			c.Read(tb, "federate-edge", e.address(), w.answering(e), at)
 		}
 		c.Scrape(tb, "itself", at, w.ofItself("cascade", at))
-		c.Server.Round(tb, at)
+		c.Round(tb, at)
 	}
 	for _, c := range w.cascades {
 		w.Central.Read(tb, "federate-cascade", c.address(), c.Server, at)
