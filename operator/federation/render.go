@@ -121,7 +121,7 @@ func (h hub) receivers() []promcfg.Receiver {
 func (h hub) renderCascade(s shard) (server, error) {
 	o := cascade.Options{
 		Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api(),
-		Link: h.link(), Receivers: h.receivers(),
+		Link: h.link(), Receivers: h.receivers(), MaxSeries: maxSeries(h.f, s.geography),
 	}
 	read := h.layouts[s.geography].ReadBy(s.number)
 	for _, c := range h.cells {

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,7 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
 	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // set finds a StatefulSet among objects.
@@ -65,6 +67,14 @@ func TestTiersThatWrite(t *testing.T) {
 	r = offline(t, f, cellIn("asia", "a"))
 	require.NotContains(t, identities(r.Objects), "Service cascade-europe-0", "pods that are read need no Service")
 	require.NotContains(t, set(t, r.Objects, "central-a").Spec.Template.Spec.Containers[0].Args, "--web.enable-remote-write-receiver")
+}
+
+// A cascade tells when it comes near the limit that its geography has.
+func TestACascadeKnowsItsLimit(t *testing.T) {
+	r := offline(t, fleetOf(), cellIn("asia", "a"))
+	limit := `record: cascade:series_limit:count\n        expr: vector\(%s\)`
+	require.Regexp(t, fmt.Sprintf(limit, "1000"), string(r.Files["cascade-asia-0"][rules.TopologyFileName]))
+	require.Regexp(t, fmt.Sprintf(limit, "100000"), string(r.Files["cascade-europe-0"][rules.TopologyFileName]), "where none is set")
 }
 
 // Both centrals write to each store, with the token that its Secret has.

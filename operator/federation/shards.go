@@ -36,7 +36,7 @@ func Plan(f *v1alpha1.Federation, cells []v1alpha1.Cell, heard Heard) (Layouts, 
 	layouts := Layouts{}
 	for _, g := range f.Spec.Geographies {
 		o := cascade.PlanOptions{
-			MaxSeriesPerShard: uint(max(0, ptr.Deref(g.MaxSeriesPerShard, 0))),
+			MaxSeriesPerShard: maxSeries(f, g.Name),
 			Warm:              heard.Warm, Silent: heard.Silent,
 		}
 		known := series(f, g.Name)
@@ -53,6 +53,16 @@ func Plan(f *v1alpha1.Federation, cells []v1alpha1.Cell, heard Heard) (Layouts, 
 		}
 	}
 	return layouts, nil
+}
+
+// maxSeries is the limit of a cascade shard of a geography, 0 where the default holds.
+func maxSeries(f *v1alpha1.Federation, name string) uint {
+	for _, g := range f.Spec.Geographies {
+		if g.Name == name {
+			return uint(max(0, ptr.Deref(g.MaxSeriesPerShard, 0)))
+		}
+	}
+	return 0
 }
 
 // load is what a cell brings: what is measured, else what once was, else what is
