@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +68,12 @@ func trouble(err error) error {
 	return exit{err, exitTrouble}
 }
 
+// gcPercent lets garbage grow to four times what is in use, which is some ten
+// megabytes at a time: a third less work for a program that ends in seconds.
+const gcPercent = 400
+
 func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
+	debug.SetGCPercent(gcPercent)
 	if f.federation == "" || (f.out == "") == (f.diff == "") {
 		return errors.New("render needs --federation, and one of --out and --diff")
 	}
