@@ -12,6 +12,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -21,7 +22,15 @@ import (
 
 // kubeconfig reads the configuration that a Secret holds.
 func kubeconfig(secret *corev1.Secret) (*rest.Config, error) {
-	c, err := kube.ConfigFromBytes(secret.Data[kube.SecretKeyKubeconfig])
+	raw, ok := secret.Data[kube.SecretKeyKubeconfig]
+	if !ok {
+		return nil, fmt.Errorf("secret %s/%s has no key %s", secret.Namespace, secret.Name, kube.SecretKeyKubeconfig)
+	}
+	c, err := kube.ConfigFromBytes(raw)
+	if errors.Is(err, clientcmd.ErrEmptyConfig) {
+		// The library's words advise to set a variable of this process.
+		return nil, fmt.Errorf("secret %s/%s: its kubeconfig has no current context, or a context without a cluster", secret.Namespace, secret.Name)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("secret %s/%s: %w", secret.Namespace, secret.Name, err)
 	}
