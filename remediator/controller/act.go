@@ -137,6 +137,7 @@ func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, err
 	if f.ClusterPaused, err = clusterPaused(ctx, cell.client, d.Spec.Target); err != nil {
 		return look{}, err
 	}
+	f.CheckAccess = c.tryAgain(ctx, d)
 	f.Live = c.reader.Again(ctx, d.Spec.Target, d.Nodes())
 	// The Machine is read last: the patch is bound to the version read here.
 	machine, err := actuate.Read(ctx, cell.client, d.Spec.Target)

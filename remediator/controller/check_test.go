@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -257,8 +258,16 @@ func testCheckForeign(t *testing.T, config *rest.Config) {
 	f.requirePhase(api.RemediationVerifying, policy.ReasonNodeCheckUnavailable)
 	require.Contains(t, f.one().Status.Message, "creating pod pharos-node-checks/"+theirs.Name)
 	require.Contains(t, f.one().Status.Message, "a pod of this name exists that was not made for this check")
+	require.Contains(t, f.one().Status.Message, "delete it to free the attempt")
+	require.Equal(t, 1, strings.Count(f.one().Status.Message, theirs.Name), "it is named once")
 	require.Len(t, f.pods(), 1, "it is left alone")
 	f.requireEvents("NodeCheckUnavailable")
+
+	require.NoError(t, f.client.Delete(t.Context(), theirs, client.GracePeriodSeconds(0)))
+	f.round(c)
+	f.ends(corev1.PodSucceeded, 0, "")
+	f.round(c)
+	f.requirePhase(api.RemediationSucceeded, policy.ReasonVerified)
 }
 
 // A person who says hands off is obeyed when deciding, and once more just before

@@ -24,6 +24,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/obs"
 	"github.com/pharos-fleet/pharos/remediator/ledger"
+	"github.com/pharos-fleet/pharos/remediator/policy"
 	"github.com/pharos-fleet/pharos/remediator/signal"
 )
 
@@ -75,6 +76,8 @@ type Controller struct {
 	reworded map[string]time.Time
 	// checksDone is when to look again for pods of a repair that has ended.
 	checksDone map[string]time.Time
+	// access is what was found when checks were last tried.
+	access []policy.CheckAccess
 
 	mu     sync.Mutex
 	health health

@@ -28,6 +28,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	snapshot.Clusters = c.reader.Live(ctx, snapshot.Cells, policy.Suspects(policies, snapshot))
 	// Pods are read after the boot id that their results are measured against.
 	snapshot.NodeChecks = c.readChecks(ctx, policy.CheckReads(snapshot.Remediations, c.now()))
+	snapshot.CheckAccess = c.tryChecks(ctx, policy.CheckProbes(policies, snapshot))
 	plan := policy.Decide(policies, snapshot, c.now())
 	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks))
 	c.removeChecks(ctx, plan.Removals)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -28,6 +29,8 @@ const (
 	timeout = 3 * time.Second
 	// maxPods bounds a list. A repair has a handful of pods; more are not ours.
 	maxPods = 50
+	// tryName begins the name of a pod that is tried and never kept.
+	tryName = "check-try-"
 )
 
 // ErrForeign means that a pod of the name exists that was not made for this
@@ -74,7 +77,29 @@ func Start(ctx context.Context, cluster kubernetes.Interface, s policy.CheckStar
 		return fmt.Errorf("reading %s, which exists already: %w", what, err)
 	}
 	if why := differs(have, want); why != "" {
-		return fmt.Errorf("creating %s: %w: its %s differs", what, ErrForeign, why)
+		return fmt.Errorf("creating %s: %w: its %s differs; delete it to free the attempt", what, ErrForeign, why)
+	}
+	return nil
+}
+
+// Try says whether a check could be made: it reads the pods of the namespace and
+// has the API server do everything but keep the very pod. Nil means that it could.
+func Try(ctx context.Context, cluster kubernetes.Interface, p policy.CheckProbe) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	pods := cluster.CoreV1().Pods(api.NodeCheckNamespace)
+	if _, err := pods.List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		return fmt.Errorf("listing pods in namespace %s: %w", api.NodeCheckNamespace, err)
+	}
+	want := render(policy.CheckStart{Target: p.Target, Check: p.Check, Timeout: p.Timeout()})
+	want.Name, want.GenerateName = "", tryName
+	what := fmt.Sprintf("creating a pod in namespace %s on node %s, as a dry run", api.NodeCheckNamespace, p.Target.Node)
+	have, err := pods.Create(ctx, want, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if why := differs(have, want); why != "" {
+		return fmt.Errorf("%s: the API server changed its %s, so its result could not be told from another pod's; look at the admission webhooks and policies there", what, why)
 	}
 	return nil
 }
@@ -91,8 +116,14 @@ func differs(have, want *corev1.Pod) string {
 			return "annotation " + key
 		}
 	}
-	if have.Spec.NodeName != want.Spec.NodeName {
+	check, asked := containerOf(have), containerOf(want)
+	switch {
+	case have.Spec.NodeName != want.Spec.NodeName:
 		return "node"
+	case check.Image != asked.Image:
+		return "image"
+	case !slices.Equal(check.Command, asked.Command) || !slices.Equal(check.Args, asked.Args):
+		return "command"
 	}
 	return ""
 }

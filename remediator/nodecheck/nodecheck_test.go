@@ -25,9 +25,10 @@ import (
 // business is a business cluster with the manifests of deploy/business: checks are
 // made with the rights of the account there, and the test plays the kubelet.
 type business struct {
-	t     *testing.T
-	admin kubernetes.Interface
-	as    kubernetes.Interface
+	t       *testing.T
+	admin   kubernetes.Interface
+	as      kubernetes.Interface
+	account *rest.Config
 }
 
 func newBusiness(t *testing.T) business {
@@ -45,7 +46,7 @@ func newBusiness(t *testing.T) business {
 		UserName: "system:serviceaccount:" + deploy.Namespace + ":" + deploy.NodeCheckAccess,
 		Groups:   []string{"system:serviceaccounts", "system:authenticated"},
 	}
-	return business{t, kubernetes.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(account)}
+	return business{t, kubernetes.NewForConfigOrDie(config), kubernetes.NewForConfigOrDie(account), account}
 }
 
 func startOf(remediation string) policy.CheckStart {
@@ -92,6 +93,8 @@ func TestNodeCheck(t *testing.T) {
 		{"made once", testMadeOnce},
 		{"pod of somebody else", testForeign},
 		{"results", testResults},
+		{"told to end", testToldToEnd},
+		{"tried", testTried},
 		{"removal", testRemoval},
 		{"rights", testRights},
 	} {
@@ -125,6 +128,7 @@ func testPod(t *testing.T, b business) {
 	require.Equal(t, policy.CheckPod{
 		Name: "check-plain-2", UID: string(pod.UID), NodeUID: "node-uid", BootID: "boot-2",
 		Result: api.NodeCheckRunning, Created: pod.CreationTimestamp.Time,
+		Node: "shop-node-07", Image: "check:1", Command: []string{"/check"}, Args: []string{"--all"},
 	}, read[0])
 	require.Empty(t, b.list("another"))
 }
@@ -143,6 +147,8 @@ func testForeign(t *testing.T, b business) {
 		"annotation " + api.AnnotationNodeUID: func(p *corev1.Pod) { p.Annotations[api.AnnotationNodeUID] = "another" },
 		"label " + api.LabelRemediation:       func(p *corev1.Pod) { p.Labels[api.LabelRemediation] = "another" },
 		"label " + api.LabelManagedBy:         func(p *corev1.Pod) { delete(p.Labels, api.LabelManagedBy) },
+		"image":                               func(p *corev1.Pod) { p.Spec.Containers[0].Image = "theirs" },
+		"command":                             func(p *corev1.Pod) { p.Spec.Containers[0].Args = nil },
 		"node":                                func(p *corev1.Pod) { p.Spec.NodeName = "shop-node-08" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +164,7 @@ func testForeign(t *testing.T, b business) {
 			err = nodecheck.Start(t.Context(), b.as, s)
 			require.ErrorIs(t, err, nodecheck.ErrForeign)
 			require.ErrorContains(t, err, "creating pod pharos-node-checks/check-foreign-2 on node shop-node-07")
-			require.ErrorContains(t, err, "its "+name+" differs")
+			require.ErrorContains(t, err, "its "+name+" differs; delete it to free the attempt")
 			require.NoError(t, pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		})
 	}

@@ -43,6 +43,16 @@ func render(s policy.CheckStart) *corev1.Pod {
 	}
 }
 
+// containerOf is the container of a pod that checks; it is empty if none does.
+func containerOf(pod *corev1.Pod) corev1.Container {
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == containerName {
+			return pod.Spec.Containers[i]
+		}
+	}
+	return corev1.Container{}
+}
+
 func container(s policy.CheckStart) corev1.Container {
 	return corev1.Container{
 		Name: containerName, Image: s.Check.Image, Command: s.Check.Command, Args: s.Check.Args,

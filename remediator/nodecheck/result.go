@@ -1,6 +1,8 @@
 package nodecheck
 
 import (
+	"cmp"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -18,6 +20,10 @@ const (
 	maxMessage = 512
 )
 
+// clocks is how far a node's clock, which says when its check ended, may lie from
+// the API server's, which says when the pod was deleted.
+const clocks = 5 * time.Second
+
 // reasonDeadline is the kubelet's word for a pod that outlived its deadline.
 const reasonDeadline = "DeadlineExceeded"
 
@@ -27,13 +33,15 @@ const reasonDeadline = "DeadlineExceeded"
 func read(pod *corev1.Pod) policy.CheckPod {
 	out := policy.CheckPod{
 		Name: pod.Name, UID: string(pod.UID), Created: pod.CreationTimestamp.Time, Deleting: pod.DeletionTimestamp != nil,
-		NodeUID: pod.Annotations[api.AnnotationNodeUID], BootID: pod.Annotations[api.AnnotationBootID],
+		NodeUID: pod.Annotations[api.AnnotationNodeUID], BootID: pod.Annotations[api.AnnotationBootID], Node: pod.Spec.NodeName,
 	}
+	c := containerOf(pod)
+	out.Image, out.Command, out.Args = c.Image, c.Command, c.Args
 	state := stateOf(pod)
 	out.Started, out.Finished = times(state)
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
-		succeeded(&out, state)
+		succeeded(&out, pod, state)
 	case corev1.PodFailed:
 		failed(&out, pod, state)
 	default:
@@ -74,28 +82,64 @@ func known(t metav1.Time) time.Time {
 	return t.Time
 }
 
-func succeeded(out *policy.CheckPod, s corev1.ContainerState) {
-	if s.Terminated == nil || s.Terminated.ExitCode != 0 {
+// succeeded does not take for a pass what a check answers when it is told to end:
+// many programs exit with 0 then.
+func succeeded(out *policy.CheckPod, pod *corev1.Pod, s corev1.ContainerState) {
+	disrupted, says := disruption(pod)
+	switch {
+	case disrupted != "":
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, disrupted, says
+	case s.Terminated == nil || s.Terminated.ExitCode != 0:
 		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "NoExitCode", "the pod succeeded, and its container is not known to have exited with 0"
-		return
+	case out.Deleting && !out.Finished.Before(toldToEnd(pod).Add(-clocks)):
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "PodDeleted", "somebody deleted the pod, and it ended when it was told to"
+	default:
+		out.Result, out.Reason, out.ExitCode = api.NodeCheckPass, s.Terminated.Reason, &s.Terminated.ExitCode
 	}
-	out.Result, out.Reason, out.ExitCode = api.NodeCheckPass, s.Terminated.Reason, &s.Terminated.ExitCode
+}
+
+// toldToEnd is when a pod that is being deleted was told so: the API server notes
+// when its grace is over.
+func toldToEnd(pod *corev1.Pod) time.Time {
+	grace := pod.DeletionGracePeriodSeconds
+	if grace == nil {
+		grace = pod.Spec.TerminationGracePeriodSeconds
+	}
+	told := pod.DeletionTimestamp.Time
+	if grace != nil {
+		told = told.Add(-time.Duration(*grace) * time.Second)
+	}
+	return told
+}
+
+// disruption is why a pod was ended from outside, by the word of the kubelet or of
+// whoever evicted it; empty if nobody says so.
+func disruption(pod *corev1.Pod) (reason, message string) {
+	if pod.Status.Reason != "" {
+		return pod.Status.Reason, pod.Status.Message
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return cmp.Or(c.Reason, string(c.Type)), c.Message
+		}
+	}
+	return "", ""
 }
 
 func failed(out *policy.CheckPod, pod *corev1.Pod, s corev1.ContainerState) {
-	why := pod.Status.Reason
+	why, says := disruption(pod)
 	began := !out.Started.IsZero()
 	switch {
 	case out.Deleting:
 		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "PodDeleted", "somebody deleted the pod before it had ended"
 	case why == reasonDeadline && began:
-		out.Result, out.Reason, out.Message = api.NodeCheckTimeout, why, pod.Status.Message
+		out.Result, out.Reason, out.Message = api.NodeCheckTimeout, why, says
 		if s.Terminated != nil {
 			out.Message += " " + s.Terminated.Message
 		}
 	case why != "":
 		// Evicted, refused by the kubelet, killed by a shutdown: not the check's own end.
-		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, why, pod.Status.Message
+		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, why, says
 	case s.Terminated == nil || !began:
 		out.Result, out.Reason, out.Message = api.NodeCheckNotRun, "NoExitCode", "the pod failed, and its container is not known to have begun"
 		if s.Terminated != nil && s.Terminated.Reason != "" {
@@ -109,9 +153,22 @@ func failed(out *policy.CheckPod, pod *corev1.Pod, s corev1.ContainerState) {
 	}
 }
 
-// plain is text on one line, without what moves a terminal's cursor.
+// escapes are the sequences that a terminal obeys: with parameters, with a text of
+// their own, and plain ones. Without them whole, their rest would stand in the text.
+var escapes = regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]?" +
+	"|(?:\x1b[\\]PX^_]|[\u0090\u0098\u009d-\u009f])[^\x07\x1b\u009c]*(?:\x07|\x1b\\\\|\u009c)" +
+	"|\x1b[ -/]*[0-~]?")
+
+// plain is text on one line, without what colours a terminal, moves its cursor, or
+// turns, joins or hides letters.
 func plain(s string) string {
-	s = strings.ToValidUTF8(s, "?")
+	s = escapes.ReplaceAllString(strings.ToValidUTF8(s, "?"), "")
+	s = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, s)
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
 }
 

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/nodecheck"
 )
 
 var (
@@ -35,6 +36,12 @@ func waiting(reason, message string) corev1.PodStatus {
 // because is a status with a reason of the pod itself.
 func because(s corev1.PodStatus, reason, message string) corev1.PodStatus {
 	s.Reason, s.Message = reason, message
+	return s
+}
+
+// disrupted is a status in which whoever evicted the pod has said so.
+func disrupted(s corev1.PodStatus) corev1.PodStatus {
+	s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI", Message: "drained"}}
 	return s
 }
 
@@ -70,15 +77,18 @@ func testResults(t *testing.T, b business) {
 		"passes":              {ended(corev1.PodSucceeded, 0, "Completed", ""), api.NodeCheckPass, "Completed", "", 0},
 		"succeeds, nobody knows how": {corev1.PodStatus{Phase: corev1.PodSucceeded}, api.NodeCheckNotRun, "NoExitCode",
 			"the pod succeeded, and its container is not known to have exited with 0", -1},
-		"fails":             {ended(corev1.PodFailed, 3, "Error", "disk\n\x1b[31msda is slow"), api.NodeCheckFail, "Error", "disk [31msda is slow", 3},
+		"fails":             {ended(corev1.PodFailed, 3, "Error", "disk\n\x1b[31msda\u202e is slow"), api.NodeCheckFail, "Error", "disk sda is slow", 3},
 		"is out of memory":  {ended(corev1.PodFailed, 137, "OOMKilled", ""), api.NodeCheckFail, "OOMKilled", "", 137},
 		"outlives its time": {because(ended(corev1.PodFailed, 137, "Error", "step 3"), deadline, "too long"), api.NodeCheckTimeout, deadline, "too long step 3", -1},
 		"never gets an image": {because(unbegun(ended(corev1.PodFailed, 137, "ContainerStatusUnknown", "")), deadline, "too long"),
 			api.NodeCheckNotRun, deadline, "too long", -1},
-		"is evicted":              {because(ended(corev1.PodFailed, 137, "Error", ""), "Evicted", "low on memory"), api.NodeCheckNotRun, "Evicted", "low on memory", -1},
-		"is refused by a kubelet": {because(corev1.PodStatus{Phase: corev1.PodFailed}, "OutOfcpu", "no room"), api.NodeCheckNotRun, "OutOfcpu", "no room", -1},
-		"cannot begin":            {unbegun(ended(corev1.PodFailed, 128, "StartError", "no such file: /check")), api.NodeCheckNotRun, "StartError", "no such file: /check", -1},
-		"cannot begin, in 1970":   {in1970(ended(corev1.PodFailed, 128, "StartError", "no such file: /check")), api.NodeCheckNotRun, "StartError", "no such file: /check", -1},
+		"is evicted":                     {because(ended(corev1.PodFailed, 137, "Error", ""), "Evicted", "low on memory"), api.NodeCheckNotRun, "Evicted", "low on memory", -1},
+		"is evicted, and exits with 0":   {because(ended(corev1.PodSucceeded, 0, "Completed", ""), "Evicted", "low on memory"), api.NodeCheckNotRun, "Evicted", "low on memory", -1},
+		"is disrupted, and exits with 0": {disrupted(ended(corev1.PodSucceeded, 0, "Completed", "")), api.NodeCheckNotRun, "EvictionByEvictionAPI", "drained", -1},
+		"is disrupted, and fails":        {disrupted(ended(corev1.PodFailed, 143, "Error", "")), api.NodeCheckNotRun, "EvictionByEvictionAPI", "drained", -1},
+		"is refused by a kubelet":        {because(corev1.PodStatus{Phase: corev1.PodFailed}, "OutOfcpu", "no room"), api.NodeCheckNotRun, "OutOfcpu", "no room", -1},
+		"cannot begin":                   {unbegun(ended(corev1.PodFailed, 128, "StartError", "no such file: /check")), api.NodeCheckNotRun, "StartError", "no such file: /check", -1},
+		"cannot begin, in 1970":          {in1970(ended(corev1.PodFailed, 128, "StartError", "no such file: /check")), api.NodeCheckNotRun, "StartError", "no such file: /check", -1},
 		"another container fails": {ended(corev1.PodFailed, 0, "Completed", ""), api.NodeCheckNotRun, "OtherContainer",
 			"the check exited with 0, and another container of its pod failed", -1},
 	} {
@@ -110,4 +120,25 @@ func testResults(t *testing.T, b business) {
 		require.True(t, strings.HasPrefix(message, "...é"), message)
 		require.True(t, strings.HasSuffix(message, "the end"))
 	})
+}
+
+// A check's output must neither colour nor overwrite a terminal, nor read
+// otherwise than it is written.
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"disk sda":                                 "disk sda",
+		"\x1b[1;31mdisk\x1b[0m sda":                "disk sda",
+		"\x1b[2J\x1b[1;1Hall is well":              "all is well",
+		"\x1b]0;title\x07disk":                     "disk",
+		"\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\": "link",
+		"\x1b]never ends":                          "never ends",
+		"\u009b31mdisk":                            "disk",
+		"\x1b(Bdisk\x1b":                           "disk",
+		"a\u202etxt\u2066b\u200f\u061cc":           "atxtbc",
+		"so\u200bft\ufeff":                         "soft",
+		"one\r\n two\tthree\x00":                   "one two three",
+		"\xff":                                     "?",
+	} {
+		require.Equal(t, want, nodecheck.Plain(in), "%q", in)
+	}
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,9 @@ const (
 	checkGrace = 30 * time.Second
 	// defaultCheckTimeout is that of a check that does not say its own.
 	defaultCheckTimeout = 120
+	// checkSays bounds what a repair's message quotes of a check's output, in
+	// bytes. The rest stands in status.nodeCheck.
+	checkSays = 200
 )
 
 // Words for why nothing is known from a pod, where the kubelet has none.
@@ -32,6 +36,7 @@ const (
 	wordOverdue      = "Overdue"
 	wordNodeRebooted = "NodeRebooted"
 	wordNotMade      = "NotMade"
+	wordRepairEnded  = "RepairEnded"
 )
 
 // checking is what verification learns of the node check.
@@ -105,16 +110,39 @@ func (r *run) observe(rem *api.Remediation, rec *api.NodeCheckRecord) string {
 		notRun(rec, wordPodDeleted, "somebody deleted the pod before it had ended")
 	case rec.PodUID != "" && pods.Pods[i].UID != rec.PodUID:
 		notRun(rec, wordPodReplaced, "another pod bears the name now")
-	case pods.Pods[i].NodeUID != rec.NodeUID || pods.Pods[i].BootID != rec.BootID:
-		notRun(rec, wordPodForeign, "the pod of this name was made for another Node or another boot")
+	case foreign(rem, rec, &pods.Pods[i]) != "":
+		notRun(rec, wordPodForeign, foreign(rem, rec, &pods.Pods[i]))
 	default:
 		r.takeOver(rec, &pods.Pods[i], timeoutOf(rem))
 	}
 	return ""
 }
 
+// foreign says why a pod is not the one that was asked for, whatever it says of
+// itself; empty means that it is. Whoever may make pods there can give them any
+// name and mark. Its age is measured with the margin for clocks that differ.
+func foreign(rem *api.Remediation, rec *api.NodeCheckRecord, pod *CheckPod) string {
+	check := rem.Spec.Verification.NodeCheck
+	what := ""
+	switch {
+	case pod.NodeUID != rec.NodeUID || pod.BootID != rec.BootID:
+		what = "for another Node or another boot"
+	case pod.Node != rem.Spec.Target.Node:
+		what = fmt.Sprintf("on node %q", clip(pod.Node, 128))
+	case pod.Image != check.Image:
+		what = fmt.Sprintf("with image %q", clip(pod.Image, 128))
+	case !slices.Equal(pod.Command, check.Command) || !slices.Equal(pod.Args, check.Args):
+		what = "with another command"
+	case pod.Created.Before(rec.RequestedAt.Add(-maxSkew)):
+		what = "before the check was asked for"
+	default:
+		return ""
+	}
+	return "the pod of this name was made " + what
+}
+
 func timeoutOf(rem *api.Remediation) time.Duration {
-	return seconds(rem.Spec.Verification.NodeCheck.TimeoutSeconds, defaultCheckTimeout)
+	return checkTimeout(rem.Spec.Verification.NodeCheck)
 }
 
 // takeOver copies a pod's state. A pod that nobody reports ended though its time
@@ -128,6 +156,10 @@ func (r *run) takeOver(rec *api.NodeCheckRecord, pod *CheckPod, timeout time.Dur
 	}
 	if overdue := pod.Created.Add(timeout + checkGrace); r.now.Before(overdue) {
 		r.lookAt(overdue)
+		return
+	}
+	if pod.Deleting {
+		notRun(rec, wordPodDeleted, "somebody deleted the pod, and the kubelet does not report its end")
 		return
 	}
 	if pod.Started.IsZero() {
@@ -167,12 +199,15 @@ func (r *run) conclude(rem *api.Remediation, rec *api.NodeCheckRecord) checking 
 	case api.NodeCheckRunning:
 		c.waits, c.says = ReasonAwaitingNodeCheck, "the node check, "+where
 		if rec.Message != "" {
-			c.says += ": " + because(Reason(rec.Reason), rec.Message)
+			c.says += ": " + because(Reason(rec.Reason), clip(rec.Message, checkSays))
 		}
 	default:
 		c.waits, c.says = ReasonAwaitingNodeCheck, "the node check, which is asked for: "+where
 		if rec.Message != "" {
 			c.waits, c.says = ReasonNodeCheckUnavailable, "the node check cannot be made: "+rec.Message+"; "+where
+			if strings.Contains(rec.Message, rec.Pod) {
+				c.says = fmt.Sprintf("the node check cannot be made, attempt %d of %d: %s", rec.Attempt, maxChecks, rec.Message)
+			}
 		}
 	}
 	return c
@@ -180,11 +215,34 @@ func (r *run) conclude(rem *api.Remediation, rec *api.NodeCheckRecord) checking 
 
 // outcome is a result in words.
 func outcome(rec *api.NodeCheckRecord) string {
-	out := clip(because(Reason(rec.Reason), rec.Message), 640)
+	message := clip(rec.Message, 640)
+	if rec.Result == api.NodeCheckFail || rec.Result == api.NodeCheckTimeout {
+		message = tail(rec.Message, checkSays)
+	}
+	out := because(Reason(rec.Reason), message)
 	if rec.ExitCode != nil {
 		out = fmt.Sprintf("exit code %d, %s", *rec.ExitCode, out)
 	}
 	return out
+}
+
+// closeCheck gives the check of a repair that ends its final state: nothing will
+// be learned from a pod that is still awaited, and nobody looks at it any more.
+func (u *Update) closeCheck(rem *api.Remediation) {
+	rec := u.NodeCheck
+	if rec == nil {
+		rec = rem.Status.NodeCheck
+	}
+	if !u.Phase.Final() || rec == nil || rec.Result.Ended() {
+		return
+	}
+	rec = rec.DeepCopy()
+	says := fmt.Sprintf("the repair ended (%s) while the check was %s", u.Reason, rec.Result)
+	if rec.Message != "" {
+		says += "; " + because(Reason(rec.Reason), rec.Message)
+	}
+	notRun(rec, wordRepairEnded, says)
+	u.NodeCheck = rec
 }
 
 // again is for a check of which nothing is known: another pod, after a while.

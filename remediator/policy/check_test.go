@@ -42,7 +42,7 @@ func checkRecord(result api.NodeCheckResult, ago time.Duration) *api.NodeCheckRe
 func checkPod(result api.NodeCheckResult, ago time.Duration) policy.CheckPod {
 	p := policy.CheckPod{
 		Name: podName, UID: "pod-uid", NodeUID: "node-uid-" + sick, BootID: "boot-2", Result: result,
-		Created: now.Add(-ago), Started: now.Add(-ago),
+		Created: now.Add(-ago), Started: now.Add(-ago), Node: sick, Image: "check:1",
 	}
 	if result.Ended() {
 		p.Finished = now.Add(-time.Second)
@@ -124,6 +124,8 @@ func TestNodeCheckResults(t *testing.T) {
 	pulling.Started, pulling.Reason, pulling.Message = time.Time{}, "ImagePullBackOff", "no such image"
 	never := pulling
 	never.Created = now.Add(-91 * time.Second)
+	dying := checkPod(api.NodeCheckRunning, 91*time.Second)
+	dying.Deleting = true
 	otherUID, otherBoot, otherNode := checkPod(api.NodeCheckPass, 5*time.Second), checkPod(api.NodeCheckPass, 5*time.Second), checkPod(api.NodeCheckPass, 5*time.Second)
 	otherUID.UID, otherBoot.BootID, otherNode.NodeUID = "pod-uid-2", "boot-1", "node-uid-of-another"
 	oldPass := seen(api.NodeCheckPass, time.Minute)
@@ -139,11 +141,12 @@ func TestNodeCheckResults(t *testing.T) {
 		"passes unseen while it ran":   {with(checkRecord(api.NodeCheckPending, 5*time.Second), checkPod(api.NodeCheckPass, 5*time.Second)), "Succeeded Verified", api.NodeCheckPass, ""},
 		"passed, pod is gone":          {with(seen(api.NodeCheckPass, 5*time.Second)), "Succeeded Verified", api.NodeCheckPass, ""},
 		"fails":                        {with(seen(api.NodeCheckRunning, 5*time.Second), failed), "Failed NodeCheckFailed", api.NodeCheckFail, "exit code 3, Error: disk sda is slow"},
-		"times out":                    {with(seen(api.NodeCheckRunning, 5*time.Second), checkPod(api.NodeCheckTimeout, time.Minute)), "Failed NodeCheckTimedOut", api.NodeCheckTimeout, "did not end within 1m0s"},
-		"overdue":                      {with(seen(api.NodeCheckRunning, 5*time.Second), checkPod(api.NodeCheckRunning, 91*time.Second)), "Failed NodeCheckTimedOut", api.NodeCheckTimeout, "Overdue"},
-		"not overdue yet":              {with(seen(api.NodeCheckRunning, 5*time.Second), checkPod(api.NodeCheckRunning, 89*time.Second)), "Verifying AwaitingNodeCheck", api.NodeCheckRunning, ""},
+		"times out":                    {with(seen(api.NodeCheckRunning, time.Minute), checkPod(api.NodeCheckTimeout, time.Minute)), "Failed NodeCheckTimedOut", api.NodeCheckTimeout, "did not end within 1m0s"},
+		"overdue":                      {with(seen(api.NodeCheckRunning, 91*time.Second), checkPod(api.NodeCheckRunning, 91*time.Second)), "Failed NodeCheckTimedOut", api.NodeCheckTimeout, "Overdue"},
+		"overdue, and deleted":         {with(seen(api.NodeCheckRunning, 91*time.Second), dying), "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "somebody deleted the pod"},
+		"not overdue yet":              {with(seen(api.NodeCheckRunning, 89*time.Second), checkPod(api.NodeCheckRunning, 89*time.Second)), "Verifying AwaitingNodeCheck", api.NodeCheckRunning, ""},
 		"image cannot be pulled":       {with(seen(api.NodeCheckRunning, 5*time.Second), pulling), "Verifying AwaitingNodeCheck", api.NodeCheckRunning, "ImagePullBackOff: no such image"},
-		"never began":                  {with(seen(api.NodeCheckRunning, 5*time.Second), never), "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "ImagePullBackOff: no such image"},
+		"never began":                  {with(seen(api.NodeCheckRunning, 91*time.Second), never), "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "ImagePullBackOff: no such image"},
 		"pod is deleted by somebody":   {with(seen(api.NodeCheckRunning, 5*time.Second)), "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "somebody deleted the pod"},
 		"pod is another":               {with(seen(api.NodeCheckRunning, 5*time.Second), otherUID), "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "another pod bears the name"},
 		"pod was made in another boot": {with(checkRecord(api.NodeCheckPending, 5*time.Second), otherBoot), "Verifying NodeCheckNotRun", api.NodeCheckNotRun, "another boot"},
@@ -197,6 +200,7 @@ func TestNodeCheckResults(t *testing.T) {
 				late := w.decide()
 				require.Equal(t, []string{rem.Name + " Failed DeadlinePassed"}, updates(late))
 				require.Contains(t, late.Updates[0].Message, tc.says)
+				require.True(t, late.Updates[0].NodeCheck.Result.Ended(), "nothing is awaited any more")
 			}
 		})
 	}
@@ -306,6 +310,7 @@ func TestNothingIsRepairedThatCannotBeChecked(t *testing.T) {
 	require.Contains(t, plan.Decisions[0].Message, "Cluster shop-0 names no spec.nodeCheckKubeconfigSecret")
 
 	w.Cells[0].CheckedClusters = []string{"shop-0"}
+	w.access(check, "")
 	plan = w.decide()
 	require.Equal(t, []string{sick + " Act Unhealthy"}, verdicts(plan))
 	require.Equal(t, check, plan.Decisions[0].Spec.Verification.NodeCheck)
@@ -313,7 +318,7 @@ func TestNothingIsRepairedThatCannotBeChecked(t *testing.T) {
 	d := plan.Decisions[0]
 	w.Remediations = append(w.Remediations, api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: d.Spec})
 	w.Cells[0].CheckedClusters, w.policies[0].Spec.Verification.NodeCheck = nil, nil
-	require.Equal(t, []string{d.Name + " Cancelled NodeCheckUnavailable"}, updates(w.decide()), "what is written down counts, whatever the policy has become")
+	require.Equal(t, []string{d.Name + " Pending NodeCheckUnavailable"}, updates(w.decide()), "what is written down counts, whatever the policy has become")
 }
 
 // drawCheck puts anything into the record and the cluster. What fits is drawn more
@@ -335,6 +340,8 @@ func drawCheck(t *rapid.T, w *world, rem *api.Remediation) {
 		pod := checkPod(rapid.SampledFrom(results[1:]).Draw(t, "result"), time.Duration(rapid.IntRange(0, 300).Draw(t, "age"))*time.Second)
 		pod.BootID, pod.NodeUID = rapid.SampledFrom(boots).Draw(t, "boot"), rapid.SampledFrom(uids).Draw(t, "node")
 		pod.UID = rapid.SampledFrom([]string{"pod-uid", "pod-uid-2"}).Draw(t, "uid")
+		pod.Node = rapid.SampledFrom([]string{sick, sick, sick, "shop-0-08"}).Draw(t, "runs on")
+		pod.Image = rapid.SampledFrom([]string{"check:1", "check:1", "check:1", "theirs"}).Draw(t, "image")
 		w.pods(rem, pod)
 	}
 	w.node(sick).BootID = rapid.SampledFrom(boots[2:]).Draw(t, "live boot")
@@ -353,7 +360,8 @@ func (w *world) passedHere(rec *api.NodeCheckRecord) bool {
 	passed := rec.Result == api.NodeCheckPass
 	for _, n := range w.NodeChecks {
 		for _, p := range n.Pods {
-			passed = passed || p.Result == api.NodeCheckPass && p.BootID == live.BootID && p.NodeUID == live.UID
+			made := !p.Created.Before(rec.RequestedAt.Add(-5*time.Second)) && p.Node == sick && p.Image == "check:1"
+			passed = passed || made && p.Result == api.NodeCheckPass && p.BootID == live.BootID && p.NodeUID == live.UID
 		}
 	}
 	return passed

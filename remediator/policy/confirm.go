@@ -21,6 +21,8 @@ type Fresh struct {
 	// Live holds all Leases of the cluster, and those of its Nodes that were
 	// read for the decision.
 	Live LiveCluster
+	// CheckAccess answers the decision's CheckProbe; nil if it has none.
+	CheckAccess *CheckAccess
 }
 
 // Confirmation is the outcome of the last look.
@@ -46,6 +48,10 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 	p := r.ix.byUID[f.Machine.UID]
 	subject := r.subject(p)
 	subject.pending = d.Name
+	if check := d.Spec.Verification.NodeCheck; check != nil {
+		subject.needs = demand{check: check, policy: d.subject.needs.policy}
+		subject.access = r.ix.access(subject.ref, check)
+	}
 	reason, message := r.judge(subject, p)
 	switch {
 	case reason == ReasonLiveStateContradicts && subject.live.node.Ready == "True":
@@ -92,6 +98,9 @@ func (f Fresh) node(name string) *LiveNode {
 // hardware takes its past along.
 func (f Fresh) around(d Decision) Snapshot {
 	s := Snapshot{Remediations: d.snapshot.Remediations}
+	if f.CheckAccess != nil {
+		s.CheckAccess = append(s.CheckAccess, *f.CheckAccess)
+	}
 	for _, c := range d.snapshot.Cells {
 		if c.Name == d.Cell {
 			s.Cells = append(s.Cells, f.cell(c, d))

@@ -230,7 +230,7 @@ func (r *run) subject(p place) subject {
 		checkable:     slices.Contains(p.cell.CheckedClusters, p.machine.Cluster),
 		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
 	}
-	s.checked = s.settings.verification.NodeCheck != nil
+	s.needs = r.demand(p)
 	if n := len(r.ix.byNode[ref]); n > 1 {
 		s.twins = fmt.Sprintf("%d machines claim node %s", n, ref.Node)
 	} else if n := r.ix.hardware[p.machine.HardwareID]; n > 1 {
@@ -238,8 +238,9 @@ func (r *run) subject(p place) subject {
 	}
 	if rem := r.ix.open[p.machine.UID]; rem != nil {
 		s.pending, s.standing = rem.Name, standing(rem, p.machine)
-		s.checked = s.checked || rem.Spec.Verification.NodeCheck != nil
+		s.needs = demanded(rem, s.needs)
 	}
+	s.access = r.ix.access(ref, s.needs.check)
 	return s
 }
 
@@ -250,7 +251,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		// The gate comes first: it names the rack, where the path is a mere suspicion.
 		func() (Reason, string) { return r.gate(s.settings.evidenceAge).blocks(p, s.settings.percent) },
 		func() (Reason, string) { return r.suspectPath(s) },
-		s.provable,
+		func() (Reason, string) { return s.provable(r.now) },
 		func() (Reason, string) { return r.past(s) },
 		func() (Reason, string) { return r.pace(s) },
 	} {
@@ -342,6 +343,8 @@ func prefix(name string) string {
 
 func (r *run) spec(s subject, p place) api.RemediationSpec {
 	m := s.machine
+	verification := *s.settings.verification.DeepCopy()
+	verification.NodeCheck = s.needs.check.DeepCopy()
 	return api.RemediationSpec{
 		PolicyName: s.settings.name,
 		Target: api.RemediationTarget{
@@ -353,7 +356,7 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),
 
-		Verification: *s.settings.verification.DeepCopy(),
+		Verification: verification,
 	}
 }
 

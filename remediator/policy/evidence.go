@@ -216,3 +216,15 @@ func clip(s string, limit int) string {
 	}
 	return s[:cut] + "..."
 }
+
+// tail keeps the end, on a rune's boundary: the last that a check wrote says most.
+func tail(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	cut := len(s) - limit + 3
+	for cut < len(s) && s[cut]&0xC0 == 0x80 {
+		cut++
+	}
+	return "..." + s[cut:]
+}

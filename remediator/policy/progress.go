@@ -59,6 +59,7 @@ func (r *run) progress() []*api.Remediation {
 // update drops what would change nothing.
 func (r *run) update(rem *api.Remediation, u Update) {
 	u.Name, u.Target, u.Message = rem.Name, rem.Spec.Target, clip(u.Message, 1024)
+	u.closeCheck(rem)
 	r.lookAt(rem.Spec.Deadline.Time)
 	same := u.NodeCheck == nil || equality.Semantic.DeepEqual(u.NodeCheck, rem.Status.NodeCheck)
 	if same && u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason && u.Message == rem.Status.Message {

@@ -30,6 +30,10 @@ const (
 	ReasonControlPathSuspected Reason = "ControlPathSuspected"
 	// ReasonInFlight means that another repair runs in the cluster.
 	ReasonInFlight Reason = "InFlight"
+	// ReasonNodeCheckUnavailable means that a policy asks for a node check and none
+	// is known to be possible: the Cluster names no kubeconfig for it, that does not
+	// work, its timeout leaves no room, or the pod cannot be read or made.
+	ReasonNodeCheckUnavailable Reason = "NodeCheckUnavailable"
 	// ReasonRequestFailed means that the last look, or a write that begins the
 	// repair, failed. It is tried again in the next round.
 	ReasonRequestFailed Reason = "RequestFailed"
@@ -65,10 +69,9 @@ const (
 	ReasonCooldown Reason = "Cooldown"
 	// ReasonObserveOnly means that the policy would act, but only observes.
 	ReasonObserveOnly Reason = "ObserveOnly"
-	// ReasonNodeCheckUnavailable means that the policy asks for a node check and
-	// none can run: the Cluster names no kubeconfig for it, or the pod cannot be
-	// read or made. The repair could not be verified.
-	ReasonNodeCheckUnavailable Reason = "NodeCheckUnavailable"
+	// ReasonNodeCheckConflict means that policies which select the same machine ask
+	// for different node checks.
+	ReasonNodeCheckConflict Reason = "NodeCheckConflict"
 	// ReasonNoPolicy means that no policy selects the machine any more.
 	ReasonNoPolicy Reason = "NoPolicy"
 )
@@ -132,7 +135,7 @@ func HoldReasons() []Reason {
 		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonCooldown,
-		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonObserveOnly,
+		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonObserveOnly,
 	}
 }
 
@@ -142,7 +145,7 @@ func (r Reason) unknown() bool {
 	switch r {
 	case ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
-		ReasonInFlight, ReasonRequestFailed:
+		ReasonInFlight, ReasonNodeCheckUnavailable, ReasonRequestFailed:
 		return true
 	default:
 		return false

@@ -61,6 +61,9 @@ func (r *run) stopped(s settings) (Reason, string) {
 			return reason, message
 		}
 	}
+	if check := s.verification.NodeCheck; check != nil && tooLong(check, s.timeout) != "" {
+		return ReasonNodeCheckUnavailable, "no repair could be verified: " + tooLong(check, s.timeout)
+	}
 	if s.observe {
 		return ReasonObserveOnly, "the policy only observes"
 	}

@@ -20,6 +20,8 @@ type Snapshot struct {
 	Remediations []api.Remediation `json:"remediations"`
 	// NodeChecks are the pods of repairs that asked for a check, see CheckReads.
 	NodeChecks []NodeChecks `json:"nodeChecks,omitempty"`
+	// CheckAccess are the answers to CheckProbes.
+	CheckAccess []CheckAccess `json:"checkAccess,omitempty"`
 }
 
 // Cell is the inventory of one cell.
@@ -178,6 +180,11 @@ type CheckPod struct {
 	// NodeUID and BootID are what the pod was made to check.
 	NodeUID string `json:"nodeUID"`
 	BootID  string `json:"bootID"`
+	// Node, Image, Command and Args are what runs, and where.
+	Node    string   `json:"node"`
+	Image   string   `json:"image"`
+	Command []string `json:"command,omitempty"`
+	Args    []string `json:"args,omitempty"`
 	// Result is Running for a pod that has not ended; it is never Pending.
 	Result   api.NodeCheckResult `json:"result"`
 	Reason   string              `json:"reason,omitempty"`

@@ -15,10 +15,11 @@ type subject struct {
 	cellErr       string
 	cellPaused    bool
 	clusterPaused bool
-	// checked means that the repair must be verified by a node check, and checkable
-	// that the cluster lets its nodes be checked.
-	checked   bool
+	// needs is the node check that the repair must be verified by, checkable that
+	// the Cluster names a credential for it, and access whether it was seen to work.
+	needs     demand
 	checkable bool
+	access    *CheckAccess
 	machine   Machine
 	// twins says which other machine claims the same node or hardware.
 	twins string
@@ -103,16 +104,6 @@ func (s subject) provider() (Reason, string) {
 		return ReasonIdentityUnknown, fmt.Sprintf("the Machine has provider id %s, the Node has none", machine)
 	}
 	return ReasonIdentityUnknown, fmt.Sprintf("the Machine has provider id %s, the Node has %s", machine, node)
-}
-
-// provable says why a repair could not be verified in the way that is asked for.
-func (s subject) provable() (Reason, string) {
-	if !s.checked || s.checkable {
-		return "", ""
-	}
-	return ReasonNodeCheckUnavailable, fmt.Sprintf(
-		"policy %s asks for a node check and the repair could not be verified: Cluster %s names no spec.nodeCheckKubeconfigSecret",
-		s.settings.name, s.ref.Cluster)
 }
 
 // changed says in what a machine is not the one that a record names; empty means
