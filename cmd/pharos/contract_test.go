@@ -36,7 +36,7 @@ func TestContractCheckNamesTheLineOfEachProblem(t *testing.T) {
 	path := filepath.Join(dir, "edge", "nodes.rules.yaml")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, bytes.ReplaceAll(raw, []byte("kube_node_info"), []byte("kube_node_infos")), 0o600))
+	require.NoError(t, os.WriteFile(path, bytes.Replace(raw, []byte("(kube_node_info"), []byte("(kube_node_infos"), 1), 0o600))
 	policies := filepath.Join(dir, "policies.yaml")
 	require.NoError(t, os.WriteFile(policies, []byte("apiVersion: a/v1\nkind: Policy\nspec: {expr: nonsense}\n"), 0o600))
 	out, err := answerOf(t, "contract", "check", "--rules", dir, "--policies", policies)
