@@ -7,8 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/nodecheck"
@@ -91,5 +94,23 @@ func testToldToEnd(t *testing.T, b business) {
 			now := int64(0)
 			require.NoError(t, pods.Delete(t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
 		})
+	}
+}
+
+// A webhook that has the nodes pull from elsewhere would make every check foreign.
+func TestTryingACheckThatIsChangedOnItsWayIn(t *testing.T) {
+	for what, change := range map[string]func(p *corev1.Pod){
+		"image":   func(p *corev1.Pod) { p.Spec.Containers[0].Image = "mirror/check:1" },
+		"command": func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"/wrapped"} },
+		"node":    func(p *corev1.Pod) { p.Spec.NodeName = "" },
+	} {
+		cluster := fake.NewClientset()
+		cluster.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
+			change(pod)
+			return true, pod, nil
+		})
+		err := nodecheck.Try(t.Context(), cluster, policy.CheckProbe{Target: api.RemediationTarget{Node: "n-1"}, Check: api.NodeCheckPod{Image: "check:1"}})
+		require.ErrorContains(t, err, "the API server changed its "+what)
 	}
 }

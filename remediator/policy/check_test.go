@@ -360,11 +360,16 @@ func (w *world) passedHere(rec *api.NodeCheckRecord) bool {
 	passed := rec.Result == api.NodeCheckPass
 	for _, n := range w.NodeChecks {
 		for _, p := range n.Pods {
-			made := !p.Created.Before(rec.RequestedAt.Add(-5*time.Second)) && p.Node == sick && p.Image == "check:1"
-			passed = passed || made && p.Result == api.NodeCheckPass && p.BootID == live.BootID && p.NodeUID == live.UID
+			passed = passed || p.Result == api.NodeCheckPass && p.BootID == live.BootID && p.NodeUID == live.UID && madeFor(rec, p)
 		}
 	}
 	return passed
+}
+
+// madeFor says whether a pod runs the check on the sick machine's node, and was made
+// after it was asked for, as far as clocks of five seconds' difference can tell.
+func madeFor(rec *api.NodeCheckRecord, p policy.CheckPod) bool {
+	return p.Node == sick && p.Image == "check:1" && p.Created.Sub(rec.RequestedAt.Time) >= -5*time.Second
 }
 
 // Whatever stands in the record and whatever pods there are: a repair that asked

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
@@ -224,4 +225,41 @@ func TestAMessageQuotesLittleOfACheck(t *testing.T) {
 	require.Contains(t, u.Message, "é disk sda; pod pharos-node-checks/")
 	require.LessOrEqual(t, strings.Count(u.Message, "é"), 100)
 	require.Equal(t, pod.Message, u.NodeCheck.Message)
+}
+
+// Whatever was found when whichever checks were tried: a repair that needs a check
+// is begun only with a good answer, not older than a minute, to that very check.
+func TestNeverBegunWithoutAccess(t *testing.T) {
+	begun := 0
+	images := []string{"check:1", "check:1", "check:2"}
+	rapid.Check(t, func(t *rapid.T) {
+		w, check := checked()
+		w.policies = append(w.policies, acting("also"))
+		for i := range w.policies {
+			if rapid.IntRange(0, 2).Draw(t, "asks") > 0 {
+				w.policies[i].Spec.Verification.NodeCheck = &api.NodeCheckPod{Image: rapid.SampledFrom(images).Draw(t, "image")}
+			}
+		}
+		answer := policy.CheckAccess{
+			Cell: "cell-0", Cluster: rapid.SampledFrom([]string{"shop-0", "shop-0", "shop-0", "shop-1"}).Draw(t, "cluster"), Check: *check,
+			Err:    rapid.SampledFrom([]string{"", "", "", "Unauthorized"}).Draw(t, "error"),
+			SeenAt: now.Add(-time.Duration(rapid.IntRange(-10, 80).Draw(t, "age")) * time.Second),
+		}
+		answer.Check.Image = rapid.SampledFrom(images).Draw(t, "tried")
+		w.CheckAccess = []policy.CheckAccess{answer}
+		good := answer.Err == "" && answer.Cluster == "shop-0" && !answer.SeenAt.Before(now.Add(-time.Minute)) && !answer.SeenAt.After(now.Add(5*time.Second))
+		for _, d := range acts(w.decide()) {
+			begun++
+			needs := d.Spec.Verification.NodeCheck
+			if needs == nil || !good || needs.Image != answer.Check.Image {
+				t.Fatalf("begun with %+v, found was %+v", needs, answer)
+			}
+			for _, p := range w.policies {
+				if asks := p.Spec.Verification.NodeCheck; asks != nil && asks.Image != needs.Image {
+					t.Fatalf("policy %s asks for %s, the record for %s", p.Name, asks.Image, needs.Image)
+				}
+			}
+		}
+	})
+	require.Positive(t, begun, "the property must have been tried on repairs that begin")
 }
