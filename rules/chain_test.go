@@ -54,7 +54,7 @@ load 15s
 func TestEveryRuleRecordsExactlyWhatIsDeclared(t *testing.T) {
 	c := contract(t)
 	place := map[string]string{"geography": "asia", "region": "east", "cell": "c1"}
-	edge := record(t, load(t, world+worldOfNodes+worldOfControlPlanes), nil, rules.Edge)
+	edge := record(t, load(t, world+worldOfNodes+worldOfControlPlanes+worldOfCapacity), nil, rules.Edge)
 	checkLabels(t, c, rules.Edge, edge, place)
 
 	up := carry(c, rules.Cascade, edge, merged(place, map[string]string{"edge_replica": "a", "edge_shard": "0"}))
@@ -70,7 +70,7 @@ func TestEveryRuleRecordsExactlyWhatIsDeclared(t *testing.T) {
 }
 
 // now is late enough for rules that look back by hours.
-var now = time.Unix(7*3600, 0)
+var now = time.Unix(12*3600, 0)
 
 // load fills a storage from the beginning of time until now.
 func load(t *testing.T, series string) *teststorage.TestStorage {
@@ -179,10 +179,12 @@ func topology(tier rules.Tier) string {
 	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1xN
 	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1xN
 	fleet:central_expected:info{central="a"} 1xN
+	cell:capacity_limit:value{geography="asia", region="east", cell="c1", pool="clusters", edge_replica="a", edge_shard="0"} 9xN
+	cell:capacity:ratio{geography="asia", region="east", cell="c1", pool="cpu"} 0.25xN
 	fleet:cell_expected:info{geography="asia", region="east", cell="dark"} 1xN
 	cell:state_known:bool{geography="asia", region="east", cell="dark"} 0xN
 	cluster:up:min{geography="asia", region="east", cell="dark", cluster="shop"} 0xN
-	ALERTS{alertname="a", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", trouble="t"} 1xN
+	ALERTS{alertname="a", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", slo="latency", trouble="t"} 1xN
 `
 }
 
