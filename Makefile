@@ -12,9 +12,13 @@ TOOL := go tool -modfile=tools/go.mod
 LINT := $(TOOL) golangci-lint-kube-api-linter
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v $$(go env CC) >/dev/null && echo -race)
-# Everything but the end-to-end tests. Assigned in the recipe, because the shell
+# The packages by how they are tested. Assigned in the recipe, because the shell
 # ends it when the listing fails only if that is a command of its own.
-UNIT = packages=$$(go list ./... | grep -v /test/e2e)
+UNIT = packages=$$(go list ./... | grep -v /test/)
+# Tests of the whole: stock servers, Prometheus' engine and pure functions, with no
+# goroutine of ours that the others do not race. They take twice as long with the
+# race detector, and share objects with bin/pharos without it.
+WHOLE = packages=$$(go list ./test/... | grep -v /test/e2e)
 # The packages that have a benchmark: linking the tests of the others takes
 # longer than every benchmark together. Those of a whole fleet are run apart: one
 # round of theirs takes seconds, so a few rounds say enough.
@@ -43,6 +47,8 @@ test: build ## Run every test: units, rules, controllers on real servers, end to
 	@$(call say,unit tests · rule tests by promtool · controllers on a real kube-apiserver)
 # More packages at once than there are processors: most tests wait for servers.
 	@$(UNIT); go test $(RACE) -p 4 -timeout 15m $$packages
+	@$(call say,tiers · links · sources on real servers · a fleet through bad days · sizes)
+	@$(WHOLE); go test -trimpath -p 4 -timeout 15m $$packages
 	@$(call say,end to end: the fleet on this machine)
 	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/...
 	@$(call say,all tests passed)

@@ -2,8 +2,8 @@
 package testkit
 
 import (
+	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -27,11 +27,20 @@ func Binary(t testing.TB, name string) string {
 // Root returns the folder of the source tree.
 func Root(t testing.TB) string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("finding the source tree: the test was built without file names")
+	start, err := os.Getwd()
+	if err != nil {
+		t.Fatalf("finding the source tree: %v", err)
 	}
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+	// A test runs in the folder of its package. File names of the program would
+	// do as well, but are not there with -trimpath.
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		if dir == filepath.Dir(dir) {
+			t.Fatalf("finding the source tree: no go.mod in %s or above", start)
+		}
+	}
 }
 
 // APIServer starts a real kube-apiserver with an etcd of its own and the
