@@ -40,7 +40,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="has(self.matchAll) || (has(self.cells) && size(self.cells) > 0) || (has(self.pools) && size(self.pools) > 0)",message="a policy selects cells or pools, or says matchAll: All; an empty selection is not everything"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchAll) || ((!has(self.cells) || size(self.cells) == 0) && (!has(self.pools) || size(self.pools) == 0))",message="matchAll stands alone, without cells or pools"
-// +kubebuilder:validation:XValidation:rule="!has(self.verification) || !has(self.verification.nodeCheck) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) < (has(self.timeoutSeconds) ? self.timeoutSeconds : 1800)",message="a node check must end before the repair's deadline: verification.nodeCheck.timeoutSeconds (120 when unset) must be less than timeoutSeconds (1800 when unset)"
+// +kubebuilder:validation:XValidation:rule="!has(self.verification) || !has(self.verification.nodeCheck) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= (has(self.timeoutSeconds) ? self.timeoutSeconds : 1800)",message="a node check must end before the repair's deadline: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than timeoutSeconds (1800 when unset)"
 type RemediationPolicySpec struct {
 	// Mode unset means Observe.
 	// +optional

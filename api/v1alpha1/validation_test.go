@@ -52,6 +52,10 @@ func TestAPIServerRefuses(t *testing.T) {
 			s.TimeoutSeconds = ptr.To(int32(60))
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(60))}
 		}), "a node check must end before the repair's deadline"},
+		"a node check that leaves the repair no time": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.TimeoutSeconds = ptr.To(int32(119))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(60))}
+		}), "at least 60 less than timeoutSeconds"},
 		"a node check that may take longer than the repair, unsaid": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.TimeoutSeconds = ptr.To(int32(120))
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1"}
