@@ -50,11 +50,44 @@ func directly() map[string]string {
 		out["geography:"+name] = `sum by (geography) (` + all + `)`
 		out["fleet:"+name] = `sum(` + all + `)`
 	}
+	for name, ofPool := range map[string]string{"clusters:count": clustersBySize, "capacity_used:value": capacityUsed, "capacity_total:value": capacityTotal} {
+		by := map[bool]string{true: "size", false: "pool"}[name == "clusters:count"]
+		all := `(` + ofPool + `) and on (geography, region, cell) CONTRIBUTING`
+		out["geography:"+name] = `sum by (geography, ` + by + `) (` + all + `)`
+		out["fleet:"+name] = `sum by (` + by + `) (` + all + `)`
+	}
 	for name, query := range out {
 		out[name] = strings.NewReplacer("CONTRIBUTING", contributing, "EACH", "geography, region, cell, cluster, edge_replica").Replace(query)
 	}
 	return out
 }
+
+// What a cell hosts and gives away. Each shard of an edge knows clusters of its
+// own, and what the meta cluster has is known to one of them.
+const (
+	clustersBySize = `
+		sum by (geography, region, cell, size) (
+			max by (geography, region, cell, edge_shard, size) (
+				count by (geography, region, cell, edge_shard, edge_replica, size) (pharos_cluster_info{cluster!="_meta"})
+			)
+		)`
+	capacityUsed = `
+		label_replace(sum by (geography, region, cell) (` + clustersBySize + `), "pool", "clusters", "", "")
+		or label_replace(max by (geography, region, cell) (pharos_cell_addresses_used), "pool", "addresses", "", "")
+		or label_replace(max by (geography, region, cell) (sum by (EACH) (
+			kube_pod_container_resource_requests{resource="cpu", node!="", cluster="_meta"}
+			unless on (EACH, namespace, pod) kube_pod_status_phase{phase=~"Succeeded|Failed"} == 1
+		)), "pool", "cpu", "", "")
+		or label_replace(max by (geography, region, cell) (sum by (EACH) (
+			kube_pod_container_resource_requests{resource="memory", node!="", cluster="_meta"}
+			unless on (EACH, namespace, pod) kube_pod_status_phase{phase=~"Succeeded|Failed"} == 1
+		)), "pool", "memory", "", "")`
+	capacityTotal = `
+		max by (geography, region, cell, pool) (label_replace(
+			sum by (EACH, resource) (kube_node_status_allocatable{resource=~"cpu|memory", cluster="_meta"}),
+			"pool", "$1", "resource", "(.+)"
+		))`
+)
 
 // eachCluster has what is summed up: a number of each business cluster, as each
 // server of a pair of edges scraped it. What two of them saw counts once, by the
@@ -74,12 +107,15 @@ func eachCluster() map[string]string {
 			count by (EACH) (kube_node_status_condition{condition="Ready", status="true", cluster!="_meta"} == 1)
 			or 0 * count by (EACH) (kube_node_info{cluster!="_meta"})
 			or 0 * (pharos_cluster_up{cluster!="_meta"} == 1)`,
-		"nodes_cordoned:count":     `sum by (EACH) (kube_node_spec_unschedulable{cluster!="_meta"})`,
-		"hosts:count":              `count by (EACH) (node_memory_MemTotal_bytes{cluster!="_meta"})`,
-		"cpu_allocatable:cores":    `sum by (EACH) (kube_node_status_allocatable{resource="cpu", cluster!="_meta"})`,
-		"memory_allocatable:bytes": `sum by (EACH) (kube_node_status_allocatable{resource="memory", cluster!="_meta"})`,
-		"cpu_requested:cores":      `sum by (EACH) (` + of(scheduled, "RESOURCE", "cpu") + `)`,
-		"memory_requested:bytes":   `sum by (EACH) (` + of(scheduled, "RESOURCE", "memory") + `)`,
+		"clusters_up:count":         `min by (EACH) (pharos_cluster_up{cluster!="_meta"}) * min by (EACH) (up{job="kube-apiserver", cluster!="_meta"})`,
+		"apiserver_requests:rate5m": `sum by (EACH) (rate(apiserver_request_total{verb!~"WATCH|CONNECT", cluster!="_meta"}[5m]))`,
+		"apiserver_errors:rate5m":   `sum by (EACH) (rate(apiserver_request_total{verb!~"WATCH|CONNECT", code="500", cluster!="_meta"}[5m]))`,
+		"nodes_cordoned:count":      `sum by (EACH) (kube_node_spec_unschedulable{cluster!="_meta"})`,
+		"hosts:count":               `count by (EACH) (node_memory_MemTotal_bytes{cluster!="_meta"})`,
+		"cpu_allocatable:cores":     `sum by (EACH) (kube_node_status_allocatable{resource="cpu", cluster!="_meta"})`,
+		"memory_allocatable:bytes":  `sum by (EACH) (kube_node_status_allocatable{resource="memory", cluster!="_meta"})`,
+		"cpu_requested:cores":       `sum by (EACH) (` + of(scheduled, "RESOURCE", "cpu") + `)`,
+		"memory_requested:bytes":    `sum by (EACH) (` + of(scheduled, "RESOURCE", "memory") + `)`,
 		"pods_pending:count": of(pods, "PODS", `
 			kube_pod_status_phase{phase="Pending", cluster!="_meta"}
 			and on (EACH, namespace, pod) kube_pod_status_phase{phase="Pending"} offset 10m`),

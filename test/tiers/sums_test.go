@@ -53,8 +53,8 @@ func TestEveryAggregateIsTrue(t *testing.T) {
 
 // worldOfSums has all that could make a sum count twice or not at all: a pair of
 // edges, an edge of two shards, a cell that two cascades read, a geography
-// without cells, a cluster without nodes and one that is not watched, scrapes
-// that are missed, and counters that begin anew.
+// without cells, a cluster without nodes and one that is not watched, meta
+// clusters, scrapes that are missed, and counters that begin anew.
 func worldOfSums() *fleettest.World {
 	shop := func(names ...string) []fleettest.Cluster {
 		var out []fleettest.Cluster
@@ -69,9 +69,9 @@ func worldOfSums() *fleettest.World {
 		Cells: []fleettest.Cell{
 			{Geography: asia, Region: "east", Name: "asia-1", Replicas: []string{"a", "b"}, Read: []int{0}, Clusters: shop("shop", "bank")},
 			{Geography: asia, Region: "east", Name: "asia-2", Shards: 2, Read: []int{0}, Clusters: shop("shop", "post", "mill")},
-			{Geography: asia, Region: "south", Name: "asia-3", Read: []int{0, 1}, Clusters: append(shop("shop"), fleettest.Cluster{Name: "void"})},
+			{Geography: asia, Region: "south", Name: "asia-3", Read: []int{0, 1}, Clusters: append(shop("shop"), fleettest.Cluster{Name: "void"}, fleettest.Cluster{Name: rules.MetaCluster, Nodes: 3})},
 			{Geography: europe, Region: "west", Name: "europe-1", Read: []int{0}, Clusters: append(shop("shop"), fleettest.Cluster{Name: "lost", Nodes: 2, Unwatched: true})},
-			{Geography: europe, Region: "west", Name: "europe-2", Read: []int{0}, Clusters: shop("bank", "farm")},
+			{Geography: europe, Region: "west", Name: "europe-2", Read: []int{0}, Clusters: append(shop("bank", "farm"), fleettest.Cluster{Name: rules.MetaCluster, Nodes: 2})},
 		},
 		Trouble: fleettest.Trouble{Sick: 0.2, Gaps: 0.02, Restarts: true},
 	}
