@@ -120,6 +120,27 @@ func TestACauseSilencesItsSymptomsOnly(t *testing.T) {
 	require.False(t, silences(cfg, cell, model.LabelSet{"alertname": "PharosContractBreach", "cell": "asia-1"}), "why it may be stale")
 }
 
+func TestWhatIsWorseSilencesItsWarning(t *testing.T) {
+	_, cfg := load(t, options())
+	etcd := model.LabelSet{"geography": "asia", "region": "east", "cell": "asia-1", "cluster": "shop"}
+	burn, pool := etcd.Merge(model.LabelSet{"slo": "latency"}), model.LabelSet{"geography": "asia", "region": "east", "cell": "asia-1", "pool": "memory"}
+	for _, tc := range []struct {
+		of             model.LabelSet
+		worse, warning model.LabelValue
+		but            model.LabelSet
+	}{
+		{burn, "PharosAPIServerBurn", "PharosAPIServerBurnSlow", model.LabelSet{"slo": "availability"}},
+		{etcd, "PharosEtcdFull", "PharosEtcdNearQuota", model.LabelSet{"cluster": "bank"}},
+		{etcd, "PharosCertificateEnding", "PharosCertificateExpiring", model.LabelSet{"cluster": "bank"}},
+		{pool, "PharosCapacityExhausted", "PharosCapacityRunningOut", model.LabelSet{"pool": "cpu"}},
+	} {
+		worse, warning := tc.of.Merge(model.LabelSet{"alertname": tc.worse}), tc.of.Merge(model.LabelSet{"alertname": tc.warning})
+		require.True(t, silences(cfg, worse, warning), tc.worse)
+		require.False(t, silences(cfg, warning, worse), "what is worse is told in any case")
+		require.False(t, silences(cfg, worse, warning.Merge(tc.but)), "something else")
+	}
+}
+
 func TestWhatManyNodesShareSilencesTheNodes(t *testing.T) {
 	_, cfg := load(t, options())
 	node := model.LabelSet{"alertname": "PharosNodeNotReady", "cell": "asia-1", "cluster": "shop", "zone": "z", "rack": "r", "pool": "p", "node": "n"}

@@ -93,7 +93,24 @@ func inhibitions() []inhibitRule {
 			TargetMatchers: []string{among(seenByItsWatch())},
 			Equal:          clusterOf,
 		},
-	}, ofNodes(clusterOf)...)
+	}, slices.Concat(ofNodes(clusterOf), warnings(cellOf, clusterOf))...)
+}
+
+// warnings are muted by the alert that says the same of the same thing, and worse.
+func warnings(cellOf, clusterOf []string) []inhibitRule {
+	mutes := func(worse, warning string, equal ...string) inhibitRule {
+		return inhibitRule{
+			SourceMatchers: []string{equals("alertname", worse)},
+			TargetMatchers: []string{equals("alertname", warning)},
+			Equal:          equal,
+		}
+	}
+	return []inhibitRule{
+		mutes("PharosAPIServerBurn", "PharosAPIServerBurnSlow", append(slices.Clone(clusterOf), "slo")...),
+		mutes("PharosEtcdFull", "PharosEtcdNearQuota", clusterOf...),
+		mutes("PharosCertificateEnding", "PharosCertificateExpiring", clusterOf...),
+		mutes("PharosCapacityExhausted", "PharosCapacityRunningOut", append(slices.Clone(cellOf), "pool")...),
+	}
 }
 
 // seenByItsWatch are the alerts about what is seen through the API server of a
@@ -101,7 +118,7 @@ func inhibitions() []inhibitRule {
 func seenByItsWatch() []string {
 	return []string{
 		"PharosNodeNotReady", "PharosRackNotReady", "PharosManyNodesNotReady", "PharosNodeCondition",
-		"PharosWorkloadsFailing", "PharosMetaPodsFailing",
+		"PharosWorkloadsFailing", "PharosMetaPodsFailing", "PharosAPIServerBurn", "PharosAPIServerBurnSlow",
 	}
 }
 
