@@ -163,8 +163,11 @@ func seriesIsThere(t *testing.T, p prometheus, r rules.Raw, name string) {
 		}
 	}
 	require.NotEmpty(t, clusters, "no job %s", r.Source)
-	if ofClustersOnly(name) {
+	switch {
+	case ofClustersOnly(name):
 		clusters = []string{"shop"}
+	case strings.HasPrefix(name, "pharos_cell_"):
+		clusters = []string{rules.MetaCluster}
 	}
 	for _, cluster := range clusters {
 		eventually(t, 20*time.Second, cluster, func() error {
