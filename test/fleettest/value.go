@@ -79,6 +79,8 @@ func (w *World) size(name string, all map[string]string, who string) func(int) f
 		return always(64 << 30)
 	case strings.HasSuffix(name, "filesystem_files"):
 		return always(1 << 20)
+	case strings.HasPrefix(name, "etcd_mvcc_db"):
+		return func(int) float64 { return 64<<30 - w.left(64<<30, who, "etcd_mvcc_db") }
 	case strings.HasSuffix(name, "Available_bytes"), strings.HasSuffix(name, "avail_bytes"), strings.Contains(name, "in_bytes"):
 		return func(int) float64 { return w.left(64<<30, who, name, all["mountpoint"]) }
 	case strings.HasSuffix(name, "files_free"):
