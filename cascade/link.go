@@ -122,7 +122,7 @@ func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
 		Interval:    o.Interval,
 		Timeout:     o.Link.Timeout,
 		Credentials: o.Link.Credentials,
-	}.ToEach(slices.SortedFunc(slices.Values(o.Receivers), func(a, b promcfg.Receiver) int { return cmp.Compare(a.Name, b.Name) }))
+	}.ToEach(o.Receivers)
 }
 
 func (o Options) checkLink(contract rules.Contract) error {

@@ -2,7 +2,6 @@ package edge
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/rules"
@@ -25,7 +24,7 @@ func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
 		Interval:    o.Interval,
 		Timeout:     o.Link.Timeout,
 		Credentials: o.Link.Credentials,
-	}.ToEach(slices.SortedFunc(slices.Values(o.Receivers), func(a, b promcfg.Receiver) int { return cmp.Compare(a.Name, b.Name) }))
+	}.ToEach(o.Receivers)
 }
 
 // Flags are what the server must be started with for its link, beside the usual.

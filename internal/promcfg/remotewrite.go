@@ -2,6 +2,7 @@ package promcfg
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -93,10 +94,12 @@ func (s Stream) To(r Receiver) RemoteWrite {
 	}
 }
 
-// ToEach writes the stream to each of the receivers.
+// ToEach writes the stream to each of the receivers, by name: their order does
+// not matter.
 func (s Stream) ToEach(receivers []Receiver) []RemoteWrite {
-	out := make([]RemoteWrite, 0, len(receivers))
-	for _, r := range receivers {
+	byName := slices.SortedFunc(slices.Values(receivers), func(a, b Receiver) int { return cmp.Compare(a.Name, b.Name) })
+	out := make([]RemoteWrite, 0, len(byName))
+	for _, r := range byName {
 		out = append(out, s.To(r))
 	}
 	return out
