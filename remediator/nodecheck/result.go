@@ -50,7 +50,7 @@ func read(pod *corev1.Pod) policy.CheckPod {
 			out.Reason, out.Message = w.Reason, w.Message
 		}
 	}
-	out.Reason, out.Message = clip(plain(out.Reason), maxReason), clip(plain(out.Message), maxMessage)
+	out.Reason, out.Message = policy.Tail(plain(out.Reason), maxReason), policy.Tail(plain(out.Message), maxMessage)
 	return out
 }
 
@@ -170,16 +170,4 @@ func plain(s string) string {
 		return r
 	}, s)
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
-}
-
-// clip keeps the end, on a rune's boundary: the last that a check wrote says most.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	cut := len(s) - limit + 3
-	for cut < len(s) && s[cut]&0xC0 == 0x80 {
-		cut++
-	}
-	return "..." + s[cut:]
 }

@@ -217,7 +217,7 @@ func (r *run) conclude(rem *api.Remediation, rec *api.NodeCheckRecord) checking 
 func outcome(rec *api.NodeCheckRecord) string {
 	message := clip(rec.Message, 640)
 	if rec.Result == api.NodeCheckFail || rec.Result == api.NodeCheckTimeout {
-		message = tail(rec.Message, checkSays)
+		message = Tail(rec.Message, checkSays)
 	}
 	out := because(Reason(rec.Reason), message)
 	if rec.ExitCode != nil {

@@ -217,8 +217,8 @@ func clip(s string, limit int) string {
 	return s[:cut] + "..."
 }
 
-// tail keeps the end, on a rune's boundary: the last that a check wrote says most.
-func tail(s string, limit int) string {
+// Tail keeps the end, on a rune's boundary: the last that a check wrote says most.
+func Tail(s string, limit int) string {
 	if len(s) <= limit {
 		return s
 	}
