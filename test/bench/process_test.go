@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -35,20 +33,9 @@ func start(b *testing.B, address string, files promcfg.Files) *server {
 	for name, raw := range files {
 		require.NoError(b, os.WriteFile(filepath.Join(dir, name), raw, 0o600))
 	}
-	cmd := exec.Command(testkit.Binary(b, "prometheus"),
+	cmd := testkit.Spawn(b, "prometheus",
 		"--config.file="+filepath.Join(dir, promcfg.ConfigFile), "--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--web.enable-remote-write-receiver", "--log.level=warn")
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(b, cmd.Start())
-	b.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended already
-		_ = cmd.Wait()
-		if b.Failed() {
-			b.Logf("Prometheus at %s:\n%s", address, said.String())
-		}
-	})
 	process, err := procfs.NewProc(cmd.Process.Pid)
 	require.NoError(b, err)
 	s := &server{address: address, process: process}

@@ -1,7 +1,6 @@
 package sources_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -14,9 +13,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,26 +25,6 @@ import (
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
-
-// spawn starts one of the stock servers; it ends with the test, and with the
-// test's process if that is killed.
-func spawn(t testing.TB, name string, args ...string) {
-	t.Helper()
-	cmd := exec.Command(testkit.Binary(t, name), args...)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended already
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s %v:\n%s", name, args, tail(output.Bytes()))
-		}
-	})
-}
-
-func tail(b []byte) []byte { return b[max(0, len(b)-4000):] }
 
 // eventually polls until check passes.
 func eventually(t testing.TB, within time.Duration, what string, check func() error) {
@@ -148,7 +125,7 @@ func startPrometheus(t testing.TB, address string, files, account promcfg.Files)
 	dir := filepath.Join(root, "etc", "prometheus")
 	write(t, dir, files)
 	write(t, filepath.Join(root, "var", "run", "secrets", "kubernetes.io", "serviceaccount"), account)
-	spawn(t, "prometheus", "--config.file="+filepath.Join(dir, promcfg.ConfigFile), "--storage.tsdb.path="+filepath.Join(root, "data"),
+	testkit.Spawn(t, "prometheus", "--config.file="+filepath.Join(dir, promcfg.ConfigFile), "--storage.tsdb.path="+filepath.Join(root, "data"),
 		"--web.listen-address="+address, "--log.level=info")
 	eventually(t, 30*time.Second, "Prometheus at "+address+" is ready", func() error {
 		resp, err := http.Get("http://" + address + "/-/ready")

@@ -149,7 +149,7 @@ func (w *world) startNode(t *testing.T) {
 	require.NoError(t, w.admin.Status().Update(t.Context(), node))
 	cert, key := w.ca.serving(t, nodeAddress)
 	startKubelet(t, nodeAddress+":10250", w.api, cert, key)
-	spawn(t, "node_exporter", "--web.listen-address="+nodeAddress+":9100")
+	testkit.Spawn(t, "node_exporter", "--web.listen-address="+nodeAddress+":9100")
 	w.pod(t, "kube-system", "node-exporter", nodeAddress, map[string]string{"app.kubernetes.io/name": "node-exporter"})
 }
 
@@ -159,7 +159,7 @@ func (w *world) startEtcd(t *testing.T) {
 		peers += fmt.Sprintf("m%d=http://%s:2380,", i, ip)
 	}
 	for i, ip := range etcds() {
-		spawn(t, "etcd", fmt.Sprintf("--name=m%d", i), "--data-dir="+t.TempDir(),
+		testkit.Spawn(t, "etcd", fmt.Sprintf("--name=m%d", i), "--data-dir="+t.TempDir(),
 			"--listen-client-urls=http://"+ip+":2379", "--advertise-client-urls=http://"+ip+":2379",
 			"--listen-peer-urls=http://"+ip+":2380", "--initial-advertise-peer-urls=http://"+ip+":2380",
 			"--initial-cluster="+peers[:len(peers)-1], "--listen-metrics-urls=http://"+ip+":2381")
@@ -197,7 +197,7 @@ func (w *world) startControlPlanes(t *testing.T) {
 		if s.open != "" {
 			labels = hosted(s.program)
 		}
-		spawn(t, s.program, args...)
+		testkit.Spawn(t, s.program, args...)
 		w.pod(t, "kube-system", s.program+"-"+s.ip, s.ip, labels)
 	}
 	// Something to schedule, so that attempts are counted.

@@ -1,7 +1,6 @@
 package tiers_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,33 +46,10 @@ func start(t *testing.T, address string, files promcfg.Files) *server {
 
 func (s *server) run(t *testing.T) {
 	t.Helper()
-	s.process = spawn(s.owner, "prometheus",
+	s.process = testkit.Spawn(s.owner, "prometheus",
 		"--config.file="+filepath.Join(s.dir, promcfg.ConfigFile), "--storage.tsdb.path="+filepath.Join(s.dir, "data"),
 		"--web.listen-address="+s.address, "--log.level=warn")
 	eventually(t, 30*time.Second, func() error { return ready("http://" + s.address + "/-/ready") })
-}
-
-// spawn starts one of the stock servers; it ends with the test, and with the
-// test's process if that is killed.
-func spawn(t testing.TB, name string, args ...string) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(testkit.Binary(t, name), args...)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		end(cmd)
-		if t.Failed() {
-			t.Logf("%s %v:\n%s", name, args, output.String())
-		}
-	})
-	return cmd
-}
-
-func end(cmd *exec.Cmd) {
-	_ = cmd.Process.Kill() // it may have ended already
-	_ = cmd.Wait()
 }
 
 func ready(url string) error {
@@ -231,7 +206,7 @@ func startAlertmanager(t *testing.T, address string, files promcfg.Files, name s
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), files[name], 0o600))
-	spawn(t, "alertmanager", "--config.file="+filepath.Join(dir, name), "--storage.path="+filepath.Join(dir, "data"),
+	testkit.Spawn(t, "alertmanager", "--config.file="+filepath.Join(dir, name), "--storage.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn")
 	eventually(t, 30*time.Second, func() error { return ready("http://" + address + "/-/ready") })
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // directServer scrapes what all edges of the fleet scrape, by itself.
@@ -28,7 +29,7 @@ func TestAggregatesAreTrueOnRealServers(t *testing.T) {
 	f.europe.set(4, "false")
 	f.europe.set(5, "false")
 	f.agreesWith(t, direct, "fleet:nodes_ready:count", 2*nodesEach-3)
-	end(f.europeEdge.process)
+	testkit.End(f.europeEdge.process)
 	f.agreesWith(t, direct, "fleet:nodes_ready:count", nodesEach-1)
 	f.agreesWith(t, direct, "fleet:completeness:ratio", 0.5)
 }

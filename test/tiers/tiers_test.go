@@ -23,6 +23,7 @@ import (
 	"github.com/pharos-fleet/pharos/central/alerting"
 	"github.com/pharos-fleet/pharos/dashboards"
 	"github.com/pharos-fleet/pharos/edge"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -74,6 +75,11 @@ func startFleet(t *testing.T) *fleet {
 	})
 	require.NoError(t, err)
 	startAlertmanager(t, alertmanagerAddress, files, alerting.ConfigFile)
+	// An edge that has just started is heard of some seconds before it has scraped
+	// any state. What is looked at here begins when all have.
+	eventually(t, 30*time.Second, func() error {
+		return errors.Join(f.asiaCascade.wants(t, "count(cluster:nodes:count)", 2), f.europeCascade.wants(t, "count(cluster:nodes:count)", 1))
+	})
 	f.centrals = []*server{startCentral(t, "a", centralA), startCentral(t, "b", centralB)}
 	return f
 }
@@ -175,7 +181,7 @@ func (f *fleet) aHungEdgeOfAPairChangesNothing(t *testing.T) {
 }
 
 func (f *fleet) theDeadAreKnownAsSuch(t *testing.T) {
-	end(f.europeEdge.process)
+	testkit.End(f.europeEdge.process)
 	took := eventually(t, 10*time.Second, func() error {
 		return f.europeCascade.absent(t, `cell:heartbeat:timestamp_seconds{cell="europe-1"}`)
 	})
@@ -186,7 +192,7 @@ func (f *fleet) theDeadAreKnownAsSuch(t *testing.T) {
 	for _, c := range f.centrals {
 		require.NoError(t, c.absent(t, `{__name__=~"cluster:.*", cell="europe-1"}`), "a dead cell must not look alive")
 	}
-	end(f.centrals[0].process)
+	testkit.End(f.centrals[0].process)
 	alert := f.eventuallyTold(t, "PharosCellStale", "firing")
 	require.Equal(t, europeCell, alert.Labels["cell"])
 	require.Contains(t, alert.Annotations["description"], "1 of 2 cells")

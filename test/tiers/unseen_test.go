@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // toldOf counts how often a person was told of an alert of the cell.
@@ -36,7 +38,7 @@ func (f *fleet) notBeingSeenIsNotBeingWell(t *testing.T) {
 	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "resolved", stale)
 	f.europe.set(7, "unknown")
 	f.eventuallyToldOf(t, europeCell, "PharosNodeNotReady", "firing", 1)
-	end(f.europeEdge.process)
+	testkit.End(f.europeEdge.process)
 	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "firing", stale+1)
 	f.europeEdge.run(t)
 	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "resolved", stale+1)
@@ -57,7 +59,7 @@ func (f *fleet) aRestartTellsOfNothingThatIsOver(t *testing.T) {
 	f.asia.set(8, "unknown")
 	f.bothWant(t, `count(ALERTS{alertname="PharosNodeNotReady", alertstate="firing", node="n8"})`, 1)
 	f.eventuallyToldOf(t, asiaCell, "PharosNodeNotReady", "firing", before+1)
-	end(f.centrals[0].process)
+	testkit.End(f.centrals[0].process)
 	f.asia.set(8, "true")
 	f.eventuallyToldOf(t, asiaCell, "PharosNodeNotReady", "resolved", mended+1)
 	time.Sleep(5 * interval)
