@@ -33,6 +33,8 @@ type fleet struct {
 	config   *rest.Config
 	client   client.WithWatch
 	centrals map[string]*central
+	// born are the versions of the machines and nodes that no test has touched yet.
+	born map[string]string
 }
 
 const (
@@ -59,9 +61,7 @@ func newFleet(t *testing.T, config *rest.Config) *fleet {
 		Geography: "asia", Region: "asia-east", KubeconfigSecret: "unused", RemediatorKubeconfigSecret: "asia-1-remediator"}})
 	f.create(&api.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: clusterName}, Spec: api.ClusterSpec{ObserverKubeconfigSecret: "shop-observer"}})
 	f.create(policyOf("nodes"))
-	for i := range 20 {
-		f.addMachine(fmt.Sprintf("shop-node-%02d", i), fmt.Sprintf("rack-%d", i/5+1))
-	}
+	f.addMachines()
 	return f
 }
 
@@ -79,14 +79,41 @@ func (f *fleet) namespace(name string) {
 
 func (f *fleet) create(o client.Object) { require.NoError(f.t, f.client.Create(f.t.Context(), o)) }
 
-func (f *fleet) addMachine(name, rack string) {
-	f.create(&api.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: name}, Spec: api.MachineSpec{
-		ClusterName: clusterName, NodeName: name, Pool: "workers", HardwareID: "hw-" + name, ProviderID: "kwok://" + name,
-		FailureDomain: api.FailureDomain{Zone: "zone-a", Rack: rack}}})
-	f.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "kwok://" + name}})
-	f.setNode(name, corev1.ConditionTrue, time.Hour, "boot-1")
-	f.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name},
-		Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To(int32(40)), RenewTime: ptr.To(metav1.NowMicro())}})
+// addMachines makes what is missing of the twenty machines and their nodes: most
+// tests break one, and making all of them anew took most of the time of every test.
+func (f *fleet) addMachines() {
+	there := f.versions(f.t.Context())
+	for i := range 20 {
+		name := fmt.Sprintf("shop-node-%02d", i)
+		if _, ok := there["Machine "+name]; !ok {
+			f.create(&api.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: name}, Spec: api.MachineSpec{
+				ClusterName: clusterName, NodeName: name, Pool: "workers", HardwareID: "hw-" + name, ProviderID: "kwok://" + name,
+				FailureDomain: api.FailureDomain{Zone: "zone-a", Rack: fmt.Sprintf("rack-%d", i/5+1)}}})
+		}
+		if _, ok := there["Node "+name]; !ok {
+			f.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "kwok://" + name}})
+			f.setNode(name, corev1.ConditionTrue, time.Hour, "boot-1")
+		}
+		f.create(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: name},
+			Spec: coordinationv1.LeaseSpec{LeaseDurationSeconds: ptr.To(int32(40)), RenewTime: ptr.To(metav1.NowMicro())}})
+	}
+	f.born = f.versions(f.t.Context())
+}
+
+// versions are the resource versions of all machines and nodes, by kind and name.
+func (f *fleet) versions(ctx context.Context) map[string]string {
+	var machines api.MachineList
+	var nodes corev1.NodeList
+	require.NoError(f.t, f.client.List(ctx, &machines))
+	require.NoError(f.t, f.client.List(ctx, &nodes))
+	out := map[string]string{}
+	for _, m := range machines.Items {
+		out["Machine "+m.Name] = m.ResourceVersion
+	}
+	for _, n := range nodes.Items {
+		out["Node "+n.Name] = n.ResourceVersion
+	}
+	return out
 }
 
 func (f *fleet) setNode(name string, ready corev1.ConditionStatus, since time.Duration, boot string) {
@@ -179,19 +206,35 @@ func (f *fleet) annotate(o client.Object, key, value string) {
 	require.NoError(f.t, f.client.Patch(f.t.Context(), o, client.MergeFrom(before)))
 }
 
-// clear leaves the server as it was, for the next test.
+// clear leaves the server without a trace of this test, for the next one.
 func (f *fleet) clear() {
 	ctx := context.Background()
-	for _, o := range []client.Object{&api.Remediation{}, &api.RemediationPolicy{}, &api.Cell{}, &corev1.Node{}} {
+	f.clearTouched(ctx)
+	for _, o := range []client.Object{&api.Remediation{}, &api.RemediationPolicy{}, &api.Cell{}} {
 		require.NoError(f.t, f.client.DeleteAllOf(ctx, o))
 	}
-	for _, o := range []client.Object{&api.Machine{}, &api.Cluster{}, &corev1.Secret{}} {
+	for _, o := range []client.Object{&api.Cluster{}, &corev1.Secret{}} {
 		require.NoError(f.t, f.client.DeleteAllOf(ctx, o, client.InNamespace(cellNamespace)))
 	}
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(hubNamespace)))
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(api.NodeCheckNamespace), client.GracePeriodSeconds(0)))
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease)))
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(hubNamespace)))
+}
+
+// clearTouched removes every machine and node that is not as it was made.
+func (f *fleet) clearTouched(ctx context.Context) {
+	for name, version := range f.versions(ctx) {
+		if version == f.born[name] {
+			continue
+		}
+		kind, name, _ := strings.Cut(name, " ")
+		var o client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if kind == "Machine" {
+			o = &api.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: name}}
+		}
+		require.NoError(f.t, f.client.Delete(ctx, o))
+	}
 }
 
 func (f *fleet) options() Options {
