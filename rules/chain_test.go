@@ -34,6 +34,7 @@ func parse(t *testing.T, raw []byte) *rulefmt.RuleGroups {
 const world = `
 load 15s
 	edge:interval:seconds 15xN
+	edge:state_since:timestamp_seconds 0xN
 	prometheus_target_scrapes_exceeded_sample_limit_total{job="edge", instance="i"} 0xN
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0xN
 	prometheus_rule_evaluation_failures_total{job="edge", instance="i", rule_group="g"} 0xN

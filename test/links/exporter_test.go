@@ -46,9 +46,12 @@ func newExporter(t testing.TB, address string) {
 		}),
 	}
 	first, second := prom.NewRegistry(), prom.NewRegistry()
-	first.MustRegister(e.value, e.classic, e.native, prom.NewGaugeFunc(
-		prom.GaugeOpts{Name: "test_undeclared", Help: "Is in no contract.", ConstLabels: cluster}, func() float64 { return 1 },
-	))
+	one := func() float64 { return 1 }
+	first.MustRegister(e.value, e.classic, e.native,
+		prom.NewGaugeFunc(prom.GaugeOpts{Name: "test_undeclared", Help: "Is in no contract.", ConstLabels: cluster}, one),
+		// An edge that knows the state of no cluster does not contribute.
+		prom.NewGaugeFunc(prom.GaugeOpts{Name: "pharos_cluster_up", Help: "The cluster is watched.", ConstLabels: cluster}, one),
+	)
 	second.MustRegister(e.buckets)
 	e.metrics, e.custom = promhttp.HandlerFor(first, promhttp.HandlerOpts{}), promhttp.HandlerFor(second, promhttp.HandlerOpts{})
 	serve(t, address, e)

@@ -7,9 +7,13 @@ import "strings"
 // edge; plan_cell, plan_edge and so on are the fleet as it should be. Written
 // without the rules: what an edge or cascade records is not in that server.
 func directly() map[string]string {
-	// A server that is alive scrapes itself.
+	// A server that is alive scrapes itself, and one that knows its clusters has some.
 	const contributing = `(
-		count by (geography, region, cell) (group by (geography, region, cell, edge_shard) (prometheus_tsdb_head_series{job="edge"}))
+		count by (geography, region, cell) (group by (geography, region, cell, edge_shard) (
+			prometheus_tsdb_head_series{job="edge"}
+			and on (geography, region, cell, edge_shard, edge_replica)
+			(kube_node_info or pharos_cluster_up == 1)
+		))
 		== on (geography, region, cell)
 		count by (geography, region, cell) (plan_edge))`
 	out := map[string]string{
