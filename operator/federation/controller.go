@@ -125,7 +125,7 @@ func lookAgain(f *v1alpha1.Federation) time.Duration {
 	if moving(f) {
 		return 2 * workload.Interval(f)
 	}
-	return measureEvery
+	return measureEvery(f)
 }
 
 // follow makes the hub as the Federation says. What cannot be rendered changes

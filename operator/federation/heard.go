@@ -18,12 +18,17 @@ import (
 
 const (
 	// warmIntervals is how many heartbeats of a cell its next shard must have
-	// had before it stands alone. One more interval is looked at, because two
-	// hops lie between: each may be late by a part of one.
+	// had before it stands alone.
 	warmIntervals = 6
-	// measureEvery is how often the cells' series are counted, which costs a
-	// central as much as a large panel.
-	measureEvery = 10 * time.Minute
+	// lateIntervals is how many intervals more are looked at. A heartbeat waits for
+	// the scrape of the cascade, then for that of the central, then for our
+	// question: up to an interval each, and for the first two always as long, since
+	// a server scrapes a target at the same part of every interval.
+	lateIntervals = 3
+	// measureIntervals is how often, in intervals, the cells' series are counted,
+	// which costs a central as much as a large panel: every five minutes at an
+	// interval of 15 s.
+	measureIntervals = 20
 	// listenTimeout bounds all questions of one reconciliation: the parts must not
 	// wait for a central that hangs.
 	listenTimeout = 20 * time.Second
@@ -68,7 +73,7 @@ func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alp
 			heard.Warm, heard.Silent = judge(f, cells, beats)
 		}
 	}
-	if len(centrals) > 0 && e.now().Sub(e.measured) >= measureEvery {
+	if len(centrals) > 0 && e.now().Sub(e.measured) >= measureEvery(f) {
 		if err := e.measure(ctx, f, centrals[0]); err != nil {
 			e.log.WarnContext(ctx, "counting the series of cells, which are taken as before", slog.Any("error", err))
 		}
@@ -77,6 +82,8 @@ func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alp
 	heard.Series = e.peaks.series(cells)
 	return heard
 }
+
+func measureEvery(f *v1alpha1.Federation) time.Duration { return measureIntervals * workload.Interval(f) }
 
 // centrals are those that were ready when we last looked.
 func (e *ears) centrals(f *v1alpha1.Federation) []asker {
@@ -137,7 +144,7 @@ func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals 
 // cascade that passed them on. Replicas watch the same: one of them is enough.
 func heartbeatQuery(interval time.Duration) string {
 	return fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))",
-		int((warmIntervals+1)*interval/time.Second))
+		int((warmIntervals+lateIntervals)*interval/time.Second))
 }
 
 // seriesQuery counts what a cascade passes on of each contributing cell. A cell

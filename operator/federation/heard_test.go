@@ -118,8 +118,8 @@ func TestMeasuring(t *testing.T) {
 	require.Contains(t, server.asked[1], `geography="asia"`)
 
 	server.series["a"] = 800
-	require.Equal(t, map[string]uint{"a": 500}, measured(), "it is asked every ten minutes")
-	now = now.Add(10 * time.Minute)
+	require.Equal(t, map[string]uint{"a": 500}, measured(), "it is asked every twenty intervals")
+	now = now.Add(5 * time.Minute)
 	require.Equal(t, map[string]uint{"a": 800}, measured())
 
 	server.series["a"] = 100
