@@ -90,23 +90,28 @@ func TestStartErrors(t *testing.T) {
 	require.ErrorIs(t, err, process.ErrClosed)
 }
 
+// trapping starts a shell that answers SIGTERM with a command, and waits until it
+// is ready to.
+func trapping(t *testing.T, s *process.Starter, answer string) *process.Process {
+	t.Helper()
+	out := &buffer{}
+	p, err := s.Start(shell("trap '"+answer+"' TERM; echo ready; while :; do sleep 0.05; done", out))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return out.String() == "ready\n" }, 20*time.Second, 10*time.Millisecond)
+	return p
+}
+
 func TestStop(t *testing.T) {
 	s, _ := starter(t)
-	polite, err := s.Start(shell("trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", &buffer{}))
-	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond)
+	polite := trapping(t, s, "exit 3")
 	require.Equal(t, int32(3), polite.Stop(t.Context(), 5*time.Second).Code)
 
-	stubborn, err := s.Start(shell("trap '' TERM; while :; do sleep 0.05; done", &buffer{}))
-	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond)
+	deaf := trapping(t, s, "")
 	began := time.Now()
-	require.Equal(t, int32(9), stubborn.Stop(t.Context(), 300*time.Millisecond).Signal)
+	require.Equal(t, int32(9), deaf.Stop(t.Context(), 300*time.Millisecond).Signal)
 	require.GreaterOrEqual(t, time.Since(began), 300*time.Millisecond)
 
-	hurried, err := s.Start(shell("trap '' TERM; while :; do sleep 0.05; done", &buffer{}))
-	require.NoError(t, err)
-	time.Sleep(200 * time.Millisecond)
+	hurried := trapping(t, s, "")
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.Equal(t, int32(9), hurried.Stop(ctx, time.Hour).Signal)
