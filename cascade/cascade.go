@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -104,10 +105,16 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
+	ruleFiles := rules.RuleFiles(rules.Cascade, files)
+	read, targets, err := edges(o, contract)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(files, targets)
 	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     rules.FileNames(rules.Cascade),
-		ScrapeConfigs: []promcfg.ScrapeConfig{self(o), edges(o, contract)},
+		RuleFiles:     ruleFiles,
+		ScrapeConfigs: []promcfg.ScrapeConfig{self(o), read},
 		RemoteWrite:   writes(o, contract),
 		Storage:       o.storage(),
 	}.With(files)

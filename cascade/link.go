@@ -3,6 +3,7 @@ package cascade
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/prometheus/common/model"
@@ -54,7 +55,9 @@ func (o Options) storage() *promcfg.Storage {
 // their own keep them, but an edge speaks for no cell but its own: where labels
 // were copied or an address was given to another cell, what it says of that
 // cell is dropped. Its own cell then has no heartbeat, and counts as stale.
-func edges(o Options, contract rules.Contract) promcfg.ScrapeConfig {
+//
+// Targets that are too many for the configuration are in files beside it.
+func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Files, error) {
 	job := promcfg.Federation{
 		Job:      "federate-edge",
 		Match:    contract.Matchers(rules.Cascade),
@@ -76,8 +79,44 @@ func edges(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 	job.Pass = append(job.Pass, promcfg.Relabel{SourceLabels: []string{"cell"}, TargetLabel: labelTargetCell, Action: "keepequal"})
 	job.Pass = append(job.Pass, promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
 	scrape := job.Scrape()
-	scrape.Static = targets
-	return scrape
+	files, err := divided(targets)
+	if err != nil {
+		return promcfg.ScrapeConfig{}, nil, err
+	}
+	if len(files) == 0 {
+		scrape.Static = targets
+		return scrape, nil, nil
+	}
+	scrape.File = []promcfg.FileSD{{Files: slices.Sorted(maps.Keys(files))}}
+	return scrape, files, nil
+}
+
+// divided puts targets into files, those of a cell into one. There is none where
+// the configuration has room for all of them.
+func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
+	const frame, perTarget, perLabel = 24, 8, 8
+	size := func(g promcfg.StaticGroup) int {
+		n := frame
+		for _, t := range g.Targets {
+			n += perTarget + len(t)
+		}
+		for name, value := range g.Labels {
+			n += perLabel + len(name) + 3*len(value) // a letter may be written as an escape
+		}
+		return n
+	}
+	pieces := rules.Divide("targets", ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels[labelTargetCell] }, size)
+	if len(pieces) == 1 {
+		return nil, nil
+	}
+	files := promcfg.Files{}
+	for name, some := range pieces {
+		var err error
+		if files[name], err = promcfg.Marshal(some); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 // targets are the cell's servers with the labels that their series may lack. An

@@ -90,7 +90,7 @@ func Render(o Options) (promcfg.Files, error) {
 	}
 	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     rules.FileNames(rules.Central),
+		RuleFiles:     rules.RuleFiles(rules.Central, files),
 		Alerting:      alertmanagers(o),
 		ScrapeConfigs: scrapes(o, contract),
 		RemoteWrite:   stores(o, contract),

@@ -155,8 +155,8 @@ type Constant struct {
 	Value  float64
 }
 
-// FileNames are the rule files of a tier, in the order in which its server
-// loads them.
+// FileNames are the rule files of a tier whose topology fits into one file, in
+// the order in which its server loads them. RuleFiles are those of any server.
 func FileNames(t Tier) []string {
 	out := []string{TopologyFileName}
 	for _, subject := range Subjects(t) {
@@ -165,9 +165,9 @@ func FileNames(t Tier) []string {
 	return out
 }
 
-// Files renders the files of FileNames: the tier's rules for an interval, the
+// Files renders the rule files of a tier: its rules for an interval, the
 // constants of its topology, and with them what counts series that reach the
-// tier undeclared.
+// tier undeclared. A topology that is too large for one file is several.
 func Files(t Tier, interval time.Duration, constants []Constant) (map[string][]byte, error) {
 	contract, err := Load()
 	if err != nil {
@@ -182,11 +182,8 @@ func (c Contract) Files(t Tier, interval time.Duration, constants []Constant) (m
 	if err != nil {
 		return nil, err
 	}
-	topology := topologyGroup(constants)
-	if record, expr, ok := c.undeclared(t); ok {
-		topology.Rules = append(topology.Rules, rulefmt.Rule{Record: record, Expr: expr})
-	}
-	out[TopologyFileName], err = marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{topology}})
+	topology, err := c.topology(t, constants)
+	maps.Copy(out, topology)
 	return out, err
 }
 

@@ -131,6 +131,9 @@ func TestWhatIsWorseSilencesItsWarning(t *testing.T) {
 	}{
 		{burn, "PharosAPIServerBurn", "PharosAPIServerBurnSlow", model.LabelSet{"slo": "availability"}},
 		{etcd, "PharosEtcdFull", "PharosEtcdNearQuota", model.LabelSet{"cluster": "bank"}},
+		{etcd.Merge(model.LabelSet{"trouble": "Pending"}), "PharosMetaClusterFailing", "PharosMetaPodsFailing", model.LabelSet{"trouble": "OOMKilled"}},
+		{etcd.Merge(model.LabelSet{"condition": "PIDPressure"}), "PharosNodesUnderPressure", "PharosNodeCondition", model.LabelSet{"condition": "DiskPressure"}},
+		{model.LabelSet{"central": "a"}, "PharosAlertsUndelivered", "PharosAlertmanagerUnreachable", model.LabelSet{"central": "b"}},
 		{etcd, "PharosCertificateEnding", "PharosCertificateExpiring", model.LabelSet{"cluster": "bank"}},
 		{pool, "PharosCapacityExhausted", "PharosCapacityRunningOut", model.LabelSet{"pool": "cpu"}},
 	} {

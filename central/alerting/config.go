@@ -84,7 +84,7 @@ func inhibitions() []inhibitRule {
 			Equal:          cellOf,
 		},
 		{
-			// Whatever makes the view partial is a cell that is stale.
+			// Whatever makes a view partial is a cell that is stale.
 			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
 			TargetMatchers: []string{equals("alertname", "PharosPartialView")},
 		},
@@ -108,6 +108,9 @@ func warnings(cellOf, clusterOf []string) []inhibitRule {
 	return []inhibitRule{
 		mutes("PharosAPIServerBurn", "PharosAPIServerBurnSlow", append(slices.Clone(clusterOf), "slo")...),
 		mutes("PharosEtcdFull", "PharosEtcdNearQuota", clusterOf...),
+		mutes("PharosMetaClusterFailing", "PharosMetaPodsFailing", append(slices.Clone(clusterOf), "trouble")...),
+		mutes("PharosNodesUnderPressure", "PharosNodeCondition", append(slices.Clone(clusterOf), "condition")...),
+		mutes("PharosAlertsUndelivered", "PharosAlertmanagerUnreachable", "central"),
 		mutes("PharosCertificateEnding", "PharosCertificateExpiring", clusterOf...),
 		mutes("PharosCapacityExhausted", "PharosCapacityRunningOut", append(slices.Clone(cellOf), "pool")...),
 	}
@@ -118,7 +121,8 @@ func warnings(cellOf, clusterOf []string) []inhibitRule {
 func seenByItsWatch() []string {
 	return []string{
 		"PharosNodeNotReady", "PharosRackNotReady", "PharosManyNodesNotReady", "PharosNodeCondition",
-		"PharosWorkloadsFailing", "PharosMetaPodsFailing", "PharosAPIServerBurn", "PharosAPIServerBurnSlow",
+		"PharosWorkloadsFailing", "PharosMetaPodsFailing", "PharosMetaClusterFailing", "PharosPodsUnknown",
+		"PharosNodesUnderPressure", "PharosAgentScrapesFailing", "PharosAPIServerBurn", "PharosAPIServerBurnSlow",
 	}
 }
 

@@ -40,6 +40,7 @@ func (f Federation) Scrape() ScrapeConfig {
 		ConvertClassicHistograms: true,
 		ScrapeProtocols:          []string{"PrometheusProto", "OpenMetricsText1.0.0", "PrometheusText0.0.4"},
 		SampleLimit:              f.Samples,
+		ExtraScrapeMetrics:       &yes, // the limit, beside what was scraped
 		BodySizeLimit:            ByteLimit(f.Samples),
 		Authorization:            f.Link.Credentials.authorization(),
 		TLS:                      f.Link.Credentials.tls(),

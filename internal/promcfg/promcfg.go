@@ -69,8 +69,10 @@ type ScrapeConfig struct {
 	TLS                      *TLS                `yaml:"tls_config,omitempty"`
 	SampleLimit              uint                `yaml:"sample_limit,omitempty"`
 	BodySizeLimit            string              `yaml:"body_size_limit,omitempty"`
+	ExtraScrapeMetrics       *bool               `yaml:"extra_scrape_metrics,omitempty"`
 	Kubernetes               []KubernetesSD      `yaml:"kubernetes_sd_configs,omitempty"`
 	HTTP                     []HTTPSD            `yaml:"http_sd_configs,omitempty"`
+	File                     []FileSD            `yaml:"file_sd_configs,omitempty"`
 	Static                   []StaticGroup       `yaml:"static_configs,omitempty"`
 	Relabel                  []Relabel           `yaml:"relabel_configs,omitempty"`
 	MetricRelabel            []Relabel           `yaml:"metric_relabel_configs,omitempty"`
@@ -118,6 +120,11 @@ type Selector struct {
 type HTTPSD struct {
 	URL             string         `yaml:"url"`
 	RefreshInterval model.Duration `yaml:"refresh_interval,omitempty"`
+}
+
+// FileSD reads targets from files, each a list of StaticGroups, and follows them.
+type FileSD struct {
+	Files []string `yaml:"files"`
 }
 
 // StaticGroup is a set of targets that share labels.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/discovery/file"
 	_ "github.com/prometheus/prometheus/discovery/http"       // so that config.Load knows http_sd_configs
 	_ "github.com/prometheus/prometheus/discovery/kubernetes" // so that config.Load knows kubernetes_sd_configs
 	"github.com/prometheus/prometheus/model/rulefmt"
@@ -28,12 +29,33 @@ func Validate(files Files) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	if _, err := cfg.GetScrapeConfigs(); err != nil {
+	scrapes, err := cfg.GetScrapeConfigs()
+	if err != nil {
 		return fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	var errs []error
+	errs := []error{validateTargets(files, scrapes)}
 	for _, name := range cfg.RuleFiles {
 		errs = append(errs, validateRules(files, name, quiet))
+	}
+	return errors.Join(errs...)
+}
+
+// validateTargets refuses a file of targets that is not there: Prometheus would
+// wait for it, and read nobody meanwhile.
+func validateTargets(files Files, scrapes []*config.ScrapeConfig) error {
+	var errs []error
+	for _, s := range scrapes {
+		for _, sd := range s.ServiceDiscoveryConfigs {
+			read, isFile := sd.(*file.SDConfig)
+			if !isFile {
+				continue
+			}
+			for _, name := range read.Files {
+				if _, ok := files[name]; !ok {
+					errs = append(errs, fmt.Errorf("%s: file_sd_configs of job %q names %q, which is missing", ConfigFile, s.JobName, name))
+				}
+			}
+		}
 	}
 	return errors.Join(errs...)
 }

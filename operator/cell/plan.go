@@ -57,7 +57,7 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 	var objects workload.Objects
 	for _, s := range workload.EdgeServers(f, c) {
 		if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
-			objects = append(objects, p.ConfigMap(parts.edge(s), workload.Prometheus, edges[s].files))
+			objects = append(objects, p.ConfigMaps(parts.edge(s), workload.Prometheus, edges[s].files)...)
 			continue
 		}
 		objects = append(objects, p.PrometheusServer(workload.Server{

@@ -86,40 +86,6 @@ const (
 	Pharos       = "pharos"
 )
 
-// maxFiles is how many bytes a ConfigMap may hold.
-const maxFiles = 1 << 20
-
-// CheckFiles refuses files that do not fit into a ConfigMap, and names the
-// largest of them. An API server would refuse them, too, and nobody would know
-// which.
-func CheckFiles(part string, files map[string][]byte) error {
-	total, largest := 0, ""
-	for _, name := range sorted(files) {
-		total += len(name) + len(files[name])
-		if largest == "" || len(files[name]) > len(files[largest]) {
-			largest = name
-		}
-	}
-	if total > maxFiles {
-		return fmt.Errorf("the files of %s have %d bytes, more than the %d that fit into a ConfigMap; the largest is %s with %d. "+
-			"What grows is the list of cells: divide the fleet among several hubs", part, total, maxFiles, largest, len(files[largest]))
-	}
-	return nil
-}
-
-// ConfigMap holds the files of a part. A name of a file must be a valid key.
-func (p Place) ConfigMap(part Part, program string, files map[string][]byte) runtime.ApplyConfiguration {
-	data := make(map[string]string, len(files))
-	for name, content := range files {
-		data[name] = string(content)
-	}
-	cm := corev1ac.ConfigMap(part.Name, p.Namespace).WithLabels(p.labels(part, program)).WithData(data)
-	if p.Owner != nil {
-		cm.WithOwnerReferences(p.Owner)
-	}
-	return cm
-}
-
 // Service gives a part a name and an address of its own, at its own port.
 func (p Place) Service(part Part, program string) runtime.ApplyConfiguration {
 	s := corev1ac.Service(part.Name, p.Namespace).

@@ -33,7 +33,7 @@ func (p Place) Program(g Program) Objects {
 	var volumes []volume
 	hash := ""
 	if g.Files != nil {
-		objects = append(objects, p.ConfigMap(g.Part, Pharos, g.Files))
+		objects = append(objects, p.ConfigMaps(g.Part, Pharos, g.Files)...)
 		volumes = append(volumes, configVolume("config", g.ConfigPath, g.Name))
 		hash = Hash(g.Files)
 	}

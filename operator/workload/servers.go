@@ -39,7 +39,7 @@ type Server struct {
 // PrometheusServer returns the objects of a stock Prometheus. It follows changes
 // of its files by itself; what it keeps, and what its links need, are flags.
 func (p Place) PrometheusServer(s Server) Objects {
-	volumes := []volume{configVolume("config", "/etc/prometheus", s.Name), templateVolume(dataVolume, "/prometheus")}
+	volumes := []volume{filesVolume("config", "/etc/prometheus", s.Name, s.Files), templateVolume(dataVolume, "/prometheus")}
 	for _, name := range sorted(s.Secrets) {
 		volumes = append(volumes, secretVolume("secret-"+name, path.Join(SecretsPath, name), s.Secrets[name]))
 	}
@@ -59,10 +59,8 @@ func (p Place) PrometheusServer(s Server) Objects {
 		c.WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.Requests).WithLimits(s.Size.Limits))
 	}
 	template := pod(s.Part, p.labels(s.Part, Prometheus), "", true, c, volumes)
-	return Objects{
-		p.ConfigMap(s.Part, Prometheus, s.Files),
-		p.statefulSet(s.Part, Prometheus, template, cmp.Or(s.Size.Volume, PrometheusVolume)),
-	}
+	return append(p.ConfigMaps(s.Part, Prometheus, s.Files),
+		p.statefulSet(s.Part, Prometheus, template, cmp.Or(s.Size.Volume, PrometheusVolume)))
 }
 
 // AlertmanagerServer returns the objects of a stock Alertmanager with the given
@@ -77,10 +75,7 @@ func (p Place) AlertmanagerServer(part Part, files map[string][]byte) Objects {
 		"--cluster.listen-address=",
 	}, health{"/-/healthy", "/-/ready"}, volumes)
 	template := pod(part, p.labels(part, Alertmanager), Hash(files), false, c, volumes)
-	return Objects{
-		p.ConfigMap(part, Alertmanager, files),
-		p.statefulSet(part, Alertmanager, template, AlertmanagerVolume),
-	}
+	return append(p.ConfigMaps(part, Alertmanager, files), p.statefulSet(part, Alertmanager, template, AlertmanagerVolume))
 }
 
 func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemplateSpecApplyConfiguration, size string) *appsv1ac.StatefulSetApplyConfiguration {

@@ -146,14 +146,6 @@ func TestObserveCountsOnlyReadyPodsOfTheLatestChange(t *testing.T) {
 	require.Equal(t, []string{"edge"}, Observation{Parts: []v1alpha1.PartStatus{part}}.Waiting())
 }
 
-func TestFilesMustFitIntoAConfigMap(t *testing.T) {
-	files := map[string][]byte{"a": make([]byte, 1<<19), "b": make([]byte, 1<<19-2)}
-	require.NoError(t, CheckFiles("central-a", files))
-	files["c"] = nil
-	err := CheckFiles("central-a", files)
-	require.ErrorContains(t, err, "the files of central-a have 1048577 bytes, more than the 1048576 that fit into a ConfigMap; the largest is a with 524288.")
-}
-
 func TestDefaults(t *testing.T) {
 	f := &v1alpha1.Federation{}
 	require.Equal(t, 15*time.Second, Interval(f))
