@@ -3,6 +3,7 @@
 package kube
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -64,6 +65,10 @@ func ConfigFromBytes(kubeconfig []byte) (*rest.Config, error) {
 		}
 	}
 	c, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
+	if errors.Is(err, clientcmd.ErrEmptyConfig) {
+		// The library's words advise to set a variable of this process.
+		return nil, errors.New("reading kubeconfig: it has no current context, or a context without a cluster; set current-context to one that names a cluster and a user")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}

@@ -82,8 +82,11 @@ func TestConfigFromBytesRefuses(t *testing.T) {
 	}
 	_, err := kube.ConfigFromBytes([]byte("clusters: ["))
 	require.ErrorContains(t, err, "reading kubeconfig")
-	_, err = kube.ConfigFromBytes(nil)
-	require.Error(t, err)
+	for _, aimless := range []string{"", "{}", strings.Replace(kubeconfig, "current-context:", "no-context:", 1)} {
+		_, err = kube.ConfigFromBytes([]byte(aimless))
+		require.ErrorContains(t, err, "has no current context")
+		require.NotContains(t, err.Error(), "environment variable", "this process' environment is not what is wrong")
+	}
 }
 
 func TestConfigPrefersFlagThenEnvironment(t *testing.T) {

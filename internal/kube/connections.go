@@ -31,8 +31,14 @@ type connection[T any] struct {
 	http    *http.Client
 }
 
+// idlePerServer is how many connections to a server that speaks no HTTP/2, as
+// behind a proxy, are kept for the next call. Go's own two would have callers that
+// ask for many objects at once connect anew for most of them.
+const idlePerServer = 16
+
 // NewConnections returns an empty set. Its clients are what build makes; each
-// of their calls ends after the timeout.
+// of their calls ends after the timeout. Build may wrap the transport of the
+// http.Client that it is given, if the wrapper tells what it wraps.
 func NewConnections[K comparable, T any](timeout time.Duration, build func(*rest.Config, *http.Client) (T, error)) *Connections[K, T] {
 	return &Connections[K, T]{timeout: timeout, build: build, open: map[K]connection[T]{}}
 }
@@ -63,6 +69,18 @@ func (c *Connections[K, T]) Drop(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(key)
+}
+
+// DropFunc ends the connections of every key that is gone, as Drop does. A set
+// whose owner does so at each round is never larger than what there is.
+func (c *Connections[K, T]) DropFunc(gone func(K) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for key := range c.open {
+		if gone(key) {
+			c.drop(key)
+		}
+	}
 }
 
 // Len is how many clients there are.
@@ -105,7 +123,7 @@ func httpClient(config *rest.Config) (*http.Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the certificates in the kubeconfig: %w", err)
 	}
-	plain := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: tls, Proxy: config.Proxy})
+	plain := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: tls, Proxy: config.Proxy, MaxIdleConnsPerHost: idlePerServer})
 	transport, err := rest.HTTPWrappersForConfig(config, plain)
 	if err != nil {
 		return nil, fmt.Errorf("reading the credential in the kubeconfig: %w", err)

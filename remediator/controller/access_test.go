@@ -40,9 +40,9 @@ func testCheckCannotBeMade(t *testing.T, config *rest.Config) {
 	}{
 		"no such Secret": {func(f *fleet) { f.nameCheckSecret("no-such-secret") }, `reading the node checks' kubeconfig: secrets "no-such-secret" not found`},
 		"no key": {func(f *fleet) { f.setCheckSecret(map[string][]byte{"config": nil}) },
-			"secret fleet/shop-node-checks has no key kubeconfig"},
+			"secret fleet/shop-node-checks, key kubeconfig: is empty"},
 		"garbage": {func(f *fleet) { f.setCheckSecret(map[string][]byte{kube.SecretKeyKubeconfig: []byte("{}")}) },
-			"secret fleet/shop-node-checks: its kubeconfig has no current context, or a context without a cluster"},
+			"secret fleet/shop-node-checks, key kubeconfig: reading kubeconfig: it has no current context, or a context without a cluster"},
 		"dead token": {func(f *fleet) {
 			f.setCheckSecret(map[string][]byte{kube.SecretKeyKubeconfig: deadToken(f.t, f.config)})
 		}, "with the kubeconfig of Cluster fleet/shop in cell asia-1 for node checks: listing pods in namespace pharos-node-checks: "},

@@ -9,10 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -20,47 +18,35 @@ import (
 	"github.com/pharos-fleet/pharos/internal/skew"
 )
 
-// kubeconfig reads the configuration that a Secret holds.
-func kubeconfig(secret *corev1.Secret) (*rest.Config, error) {
-	raw, ok := secret.Data[kube.SecretKeyKubeconfig]
-	if !ok {
-		return nil, fmt.Errorf("secret %s/%s has no key %s", secret.Namespace, secret.Name, kube.SecretKeyKubeconfig)
-	}
-	c, err := kube.ConfigFromBytes(raw)
-	if errors.Is(err, clientcmd.ErrEmptyConfig) {
-		// The library's words advise to set a variable of this process.
-		return nil, fmt.Errorf("secret %s/%s: its kubeconfig has no current context, or a context without a cluster", secret.Namespace, secret.Name)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("secret %s/%s: %w", secret.Namespace, secret.Name, err)
-	}
-	return c, nil
+// cellClients keeps the client of each cell, by its name.
+type cellClients = kube.Connections[string, client.Client]
+
+func newCellClients(timeout time.Duration, now func() time.Time) *cellClients {
+	scheme := kube.Scheme()
+	return kube.NewConnections[string](timeout, func(config *rest.Config, web *http.Client) (client.Client, error) {
+		measured(web, now)
+		return client.New(config, client.Options{HTTPClient: web, Scheme: scheme, Mapper: mapper()})
+	})
 }
 
-// version changes whenever a Secret is written or replaced.
-func version(s *corev1.Secret) string { return string(s.UID) + "/" + s.ResourceVersion }
+// clusterClients keeps the clients of each business cluster, one for each access.
+type clusterClients = kube.Connections[clusterKey, kubernetes.Interface]
 
-// httpClient has connections of its own. Those that client-go makes are kept in
-// a cache that nobody can empty, so that a fleet whose clusters come and go
-// would fill it.
-func httpClient(config *rest.Config, now func() time.Time) (*http.Client, error) {
-	tls, err := rest.TLSConfigFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("reading certificates: %w", err)
-	}
-	below := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: tls, Proxy: config.Proxy, MaxIdleConnsPerHost: parallel})
-	transport, err := rest.HTTPWrappersForConfig(config, skew.Transport{Next: below, Now: now})
-	if err != nil {
-		return nil, fmt.Errorf("reading credentials: %w", err)
-	}
-	return &http.Client{Transport: transport, Timeout: config.Timeout}, nil
+func newClusterClients(timeout time.Duration, now func() time.Time) *clusterClients {
+	return kube.NewConnections[clusterKey](timeout, func(config *rest.Config, web *http.Client) (kubernetes.Interface, error) {
+		measured(web, now)
+		return kubernetes.NewForConfigAndClient(config, web)
+	})
 }
 
-// cellConn is the client of a cell, made from one version of its Secret.
-type cellConn struct {
-	version string
-	client  client.Client
-	http    *http.Client
+// measured lets whoever asks through the client compare the server's clock with ours.
+func measured(web *http.Client, now func() time.Time) {
+	web.Transport = skew.Transport{Next: web.Transport, Now: now}
+}
+
+// unusable says which Secret holds what no client can be made of.
+func unusable(secret *corev1.Secret, err error) error {
+	return fmt.Errorf("secret %s/%s, key %s: %w", secret.Namespace, secret.Name, kube.SecretKeyKubeconfig, err)
 }
 
 // Client returns the client of a cell. It reads the cell and its Secret anew,
@@ -74,29 +60,10 @@ func (r *Reader) Client(ctx context.Context, cell *api.Cell) (client.Client, err
 	if err := r.hub.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, &secret); err != nil {
 		return nil, fmt.Errorf("reading the cell's kubeconfig: %w", err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old := r.cells[cell.Name]
-	if old != nil && old.version == version(&secret) {
-		return old.client, nil
-	}
-	config, err := kubeconfig(&secret)
+	c, err := r.cells.To(cell.Name, &secret)
 	if err != nil {
-		return nil, err
+		return nil, unusable(&secret, err)
 	}
-	config.Timeout = r.timeout
-	h, err := httpClient(config, r.now)
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.New(config, client.Options{HTTPClient: h, Scheme: kube.Scheme(), Mapper: mapper()})
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	if old != nil {
-		hangUp(old.http)
-	}
-	r.cells[cell.Name] = &cellConn{version(&secret), c, h}
 	return c, nil
 }
 
@@ -125,13 +92,6 @@ type clusterKey struct {
 	access                access
 }
 
-// clusterConn is a client of a business cluster, with the rights of one Secret.
-type clusterConn struct {
-	version string
-	client  kubernetes.Interface
-	http    *http.Client
-}
-
 // secretName is the Secret beside the Cluster that holds the kubeconfig.
 func (k clusterKey) secretName(c *api.Cluster) (string, error) {
 	if k.access == observing {
@@ -158,29 +118,10 @@ func (r *Reader) business(ctx context.Context, cell client.Reader, key clusterKe
 	if err := cell.Get(ctx, object, &secret); err != nil {
 		return nil, fmt.Errorf("reading the %s kubeconfig: %w", key.access, err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old := r.clusters[key]
-	if old != nil && old.version == version(&secret) {
-		return old.client, nil
-	}
-	config, err := kubeconfig(&secret)
+	c, err := r.clusters.To(key, &secret)
 	if err != nil {
-		return nil, err
+		return nil, unusable(&secret, err)
 	}
-	config.Timeout = r.timeout
-	h, err := httpClient(config, r.now)
-	if err != nil {
-		return nil, err
-	}
-	c, err := kubernetes.NewForConfigAndClient(config, h)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	if old != nil {
-		hangUp(old.http)
-	}
-	r.clusters[key] = &clusterConn{version(&secret), c, h}
 	return c, nil
 }
 
@@ -193,35 +134,13 @@ func (r *Reader) forgetCells(known []api.Cell) {
 		names[known[i].Name] = true
 	}
 	r.pause.forget(names)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, conn := range r.cells {
-		if !names[name] {
-			hangUp(conn.http)
-			delete(r.cells, name)
-		}
-	}
-	r.drop(func(key clusterKey) bool { return !names[key.cell] })
+	r.cells.DropFunc(func(name string) bool { return !names[name] })
+	r.clusters.DropFunc(func(key clusterKey) bool { return !names[key.cell] })
 }
 
 // forgetClusters drops what is kept for clusters that are gone from a cell.
 func (r *Reader) forgetClusters(cell string, known map[client.ObjectKey]bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.drop(func(key clusterKey) bool {
+	r.clusters.DropFunc(func(key clusterKey) bool {
 		return key.cell == cell && !known[client.ObjectKey{Namespace: key.namespace, Name: key.name}]
 	})
 }
-
-// drop must be called with the lock held.
-func (r *Reader) drop(gone func(clusterKey) bool) {
-	for key, conn := range r.clusters {
-		if gone(key) {
-			hangUp(conn.http)
-			delete(r.clusters, key)
-		}
-	}
-}
-
-// hangUp closes the connections that no request uses.
-func hangUp(c *http.Client) { utilnet.CloseIdleConnectionsFor(c.Transport) }

@@ -3,7 +3,6 @@ package signal
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,9 +36,8 @@ type Reader struct {
 
 	pause *pause
 
-	mu       sync.Mutex
-	cells    map[string]*cellConn
-	clusters map[clusterKey]*clusterConn
+	cells    *cellClients
+	clusters *clusterClients
 }
 
 // New checks the options.
@@ -65,6 +63,6 @@ func New(o Options) (*Reader, error) {
 	}
 	return &Reader{
 		hub: o.Hub, namespace: o.Namespace, centrals: o.Centrals, timeout: o.Timeout, now: o.Now, pause: newPause(),
-		cells: map[string]*cellConn{}, clusters: map[clusterKey]*clusterConn{},
+		cells: newCellClients(o.Timeout, o.Now), clusters: newClusterClients(o.Timeout, o.Now),
 	}, nil
 }

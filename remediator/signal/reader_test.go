@@ -213,7 +213,7 @@ func testNodeChecks(t *testing.T, h hub) {
 	require.Same(t, first, again, "a client is kept for as long as its Secret stays")
 	require.Empty(t, r.Again(t.Context(), target, []string{"n-1"}).Err)
 	_, kept := r.Kept()
-	require.Equal(t, []string{"shop", "shop"}, kept, "one to observe and one to check")
+	require.Equal(t, 2, kept, "one to observe and one to check")
 }
 
 // A credential that was replaced is used no more, from the next round on.
@@ -227,7 +227,7 @@ func testWithdrawn(t *testing.T, h hub) {
 	require.NoError(t, h.Get(t.Context(), client.ObjectKey{Namespace: "fleet", Name: "observer"}, &secret))
 	secret.Data[kube.SecretKeyKubeconfig] = []byte("no longer")
 	require.NoError(t, h.Update(t.Context(), &secret))
-	require.Contains(t, r.Live(t.Context(), cells, ref)[0].Err, "secret fleet/observer: reading kubeconfig")
+	require.Contains(t, r.Live(t.Context(), cells, ref)[0].Err, "secret fleet/observer, key kubeconfig: reading kubeconfig")
 }
 
 // What is on its way out is not repaired, and what is gone is not kept.
@@ -251,8 +251,8 @@ func testGone(t *testing.T, h hub) {
 	}
 	require.NotContains(t, read().PausedClusters, "mall")
 	cells, clusters := r.Kept()
-	require.Equal(t, []string{"good", "mute"}, cells)
-	require.Equal(t, []string{"mall"}, clusters)
+	require.Equal(t, 2, cells, "the one that answers and the one that does not; nothing can be kept for the third")
+	require.Equal(t, 1, clusters)
 
 	require.NoError(t, h.Delete(t.Context(), mall))
 	require.Contains(t, read().PausedClusters, "mall", "a cluster that is being deleted is like a paused one")
@@ -262,7 +262,7 @@ func testGone(t *testing.T, h hub) {
 	require.NoError(t, h.Update(t.Context(), mall))
 	read()
 	_, clusters = r.Kept()
-	require.Empty(t, clusters)
+	require.Zero(t, clusters)
 
 	cell := &api.Cell{ObjectMeta: metav1.ObjectMeta{Name: "good"}}
 	require.NoError(t, h.Get(t.Context(), client.ObjectKeyFromObject(cell), cell))
@@ -275,7 +275,7 @@ func testGone(t *testing.T, h hub) {
 	require.NoError(t, h.Update(t.Context(), cell))
 	require.Empty(t, read().Name)
 	cells, _ = r.Kept()
-	require.Equal(t, []string{"mute"}, cells)
+	require.Equal(t, 1, cells)
 }
 
 func TestNewRefuses(t *testing.T) {
