@@ -68,7 +68,13 @@ func (w *world) anExternalEdge(t *testing.T) {
 		}
 		return errors.Join(wrong...)
 	})
-	require.NotEmpty(t, must(p.query(`kube_node_info{node="theirs"}`)), "it scrapes its own cluster as before")
+	eventually(t, 60*time.Second, "it scrapes its own cluster as before", func() error {
+		got, err := p.query(`kube_node_info{node="theirs"}`)
+		if err == nil && len(got) == 0 {
+			err = errors.New("kube_node_info is not there")
+		}
+		return err
+	})
 	require.Empty(t, must(p.query(`{__name__=~"(cluster|node|rack):.+", cluster=""}`)), "which is none of the fleet's")
 	require.Empty(t, must(p.query(`node:unhealthy:info{node="theirs"}`)))
 }
