@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/grafana/grafana-foundation-sdk/go/cog"
 	"github.com/grafana/grafana-foundation-sdk/go/common"
 	"github.com/grafana/grafana-foundation-sdk/go/dashboard"
 )
@@ -16,17 +15,20 @@ import (
 
 // UIDs of the dashboards. They are stable, because links and bookmarks name them.
 const (
-	GlobalUID = "pharos-global"
-	CellUID   = "pharos-cell"
+	GlobalUID    = "pharos-global"
+	GeographyUID = "pharos-geography"
+	CellUID      = "pharos-cell"
+	ClusterUID   = "pharos-cluster"
+	PipelineUID  = "pharos-pipeline"
 )
 
 // All builds every dashboard, in the order in which a person goes down them.
 func All() ([]dashboard.Dashboard, error) {
 	var out []dashboard.Dashboard
-	for _, build := range []func() (dashboard.Dashboard, error){global, cell} {
-		d, err := build()
+	for _, p := range []page{global(), geography(), cell(), cluster(), pipeline()} {
+		d, err := p.build()
 		if err != nil {
-			return nil, fmt.Errorf("building dashboards: %w", err)
+			return nil, fmt.Errorf("building dashboard %q: %w", p.uid, err)
 		}
 		out = append(out, d)
 	}
@@ -51,16 +53,24 @@ func JSON() (map[string][]byte, error) {
 	return out, nil
 }
 
-// page is a dashboard with what all of ours share.
-func page(uid, title, description string, variables []cog.Builder[dashboard.VariableModel], panels []panel) (dashboard.Dashboard, error) {
-	b := dashboard.NewDashboardBuilder(title).Uid(uid).Description(description).
+// page is what differs from one dashboard to the next.
+type page struct {
+	uid, title, description string
+	variables               []variable
+	panels                  []panel
+}
+
+func (p page) build() (dashboard.Dashboard, error) {
+	b := dashboard.NewDashboardBuilder(p.title).Uid(p.uid).Description(p.description).
 		Tags([]string{"pharos"}).Readonly().Refresh("30s").Time("now-1h", "now").Timezone("browser").
 		WithVariable(dashboard.NewDatasourceVariableBuilder("datasource").Label("Data source").Type("prometheus"))
-	for _, v := range variables {
-		b = b.WithVariable(v)
+	var names []string
+	for _, v := range p.variables {
+		b = b.WithVariable(v.builder())
+		names = append(names, v.name)
 	}
-	for i, p := range panels {
-		b = b.WithPanel(p.builder(uint32(i + 1)))
+	for i, panel := range p.panels {
+		b = b.WithPanel(panel.builder(uint32(i+1), names))
 	}
 	return b.Build()
 }

@@ -122,7 +122,7 @@ func checkQueries(t *testing.T, contract rules.Contract, p *dashboard.Panel) {
 // selected lists the series that a query reads, its variables filled in.
 func selected(t *testing.T, query string) []string {
 	t.Helper()
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(strings.ReplaceAll(query, "$cell", "c"))
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(regexp.MustCompile(`\$[a-z]+`).ReplaceAllString(query, "x"))
 	require.NoError(t, err, query)
 	var names []string
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
@@ -136,32 +136,112 @@ func selected(t *testing.T, query string) []string {
 	return names
 }
 
+// variables are those of a dashboard that a person chooses from, by name.
+func variables(d dashboard.Dashboard) map[string]dashboard.VariableModel {
+	out := map[string]dashboard.VariableModel{}
+	for _, v := range d.Templating.List[1:] {
+		out[v.Name] = v
+	}
+	return out
+}
+
 func TestVariablesReadDeclaredSeries(t *testing.T) {
 	contract, err := rules.Load()
 	require.NoError(t, err)
 	all(t, func(t *testing.T, d dashboard.Dashboard) {
-		for _, v := range d.Templating.List[1:] {
-			m := regexp.MustCompile(`^label_values\(([a-z:_]+), ([a-z]+)\)$`).FindStringSubmatch(*v.Query.String)
+		for name, v := range variables(d) {
+			m := regexp.MustCompile(`^(?:label_values\((.+), ([a-z]+)\)|query_result\((.+)\))$`).FindStringSubmatch(*v.Query.String)
 			require.NotNil(t, m, *v.Query.String)
-			require.NoError(t, contract.Readable(m[1], rules.Central))
-			require.Equal(t, ".*", *v.AllValue, "all the names would not fit a request")
+			for _, series := range selected(t, m[1]+m[3]) {
+				require.NoError(t, contract.Readable(series, rules.Central))
+			}
+			if m[3] == "" {
+				require.Equal(t, name, m[2])
+				require.Nil(t, v.Regex, "the values are what is wanted")
+			} else {
+				require.Equal(t, `/`+name+`="([^"]+)"/`, *v.Regex, "whole series are no values")
+			}
+			if *v.IncludeAll {
+				require.Equal(t, ".*", *v.AllValue, "all the names would not fit a request")
+			}
 		}
 	})
 }
 
-// Links and runbooks must lead somewhere.
+// A sum over cells says nothing unless one sees how many cells it is over.
+func TestEverySumStandsBesideItsCompleteness(t *testing.T) {
+	contract, err := rules.Load()
+	require.NoError(t, err)
+	sums := map[string]bool{}
+	for _, s := range contract.Series {
+		if s.From == rules.Central && !s.Rendered && regexp.MustCompile(`^(fleet|geography):`).MatchString(s.Name) {
+			sums[s.Name] = true
+		}
+	}
+	for _, aboutCells := range []string{
+		"fleet:cell_contributing:bool", "fleet:cell_dark:bool", "fleet:alert_held:info", "fleet:cells_contributing:count",
+		"fleet:completeness:ratio", "geography:cells_contributing:count", "geography:completeness:ratio",
+	} {
+		require.True(t, sums[aboutCells], aboutCells)
+		delete(sums, aboutCells)
+	}
+	shown := map[string]bool{}
+	all(t, func(t *testing.T, d dashboard.Dashboard) {
+		for _, either := range d.Panels {
+			p := either.Panel
+			var reads []string
+			for _, target := range p.Targets {
+				reads = append(reads, selected(t, target.(prometheus.Dataquery).Expr)...)
+			}
+			for _, name := range reads {
+				if !sums[name] {
+					continue
+				}
+				shown[name] = true
+				of := name[:strings.Index(name, ":")]
+				require.Contains(t, reads, of+":completeness:ratio", *p.Title)
+				require.Contains(t, *p.Description, "contribut", *p.Title)
+			}
+		}
+	})
+	for name := range sums {
+		if strings.HasPrefix(name, "geography:") {
+			require.True(t, shown[name], "%s is on no dashboard", name)
+		}
+	}
+}
+
+// Links and runbooks must lead somewhere, and to what one was looking at.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
-	known := map[string]bool{"/d/" + dashboards.GlobalUID: true, "/d/" + dashboards.CellUID: true}
+	known := map[string]bool{}
+	chosenBy := map[string]map[string]dashboard.VariableModel{}
 	pages, err := filepath.Glob(filepath.Join(testkit.Root(t), "docs", "runbooks", "*.md"))
 	require.NoError(t, err)
 	for _, page := range pages {
 		known["https://github.com/pharos-fleet/pharos/blob/main/docs/runbooks/"+filepath.Base(page)] = true
 	}
+	all(t, func(_ *testing.T, d dashboard.Dashboard) { chosenBy["/d/"+*d.Uid] = variables(d) })
 	all(t, func(t *testing.T, d dashboard.Dashboard) {
 		for _, either := range d.Panels {
-			for _, link := range either.Panel.Links {
-				require.True(t, known[*link.Url], *link.Url)
+			for _, link := range append(either.Panel.Links, either.Panel.FieldConfig.Defaults.Links...) {
 				require.NotEmpty(t, link.Title)
+				page, query, carries := strings.Cut(*link.Url, "?")
+				if !carries {
+					require.True(t, known[page], page)
+					continue
+				}
+				require.Contains(t, chosenBy, page)
+				carried := strings.Split(query, "&")
+				require.Equal(t, []string{"${__url_time_range}", "${datasource:queryparam}"}, carried[:2])
+				for _, v := range carried[2:] {
+					m := regexp.MustCompile(`^(?:\$\{([a-z]+):queryparam\}|var-([a-z]+)=\$\{__(?:data\.fields|field\.labels)\.([a-z]+)\})$`).FindStringSubmatch(v)
+					require.NotNil(t, m, v)
+					require.Equal(t, m[2], m[3])
+					require.Contains(t, chosenBy[page], m[1]+m[2], "%s has no such variable", page)
+					if m[1] != "" {
+						require.Contains(t, variables(d), m[1], "the page that links has no such variable")
+					}
+				}
 			}
 		}
 	})
