@@ -9,8 +9,8 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/demo"
 )
 
-// It has the machine for itself: its figures are shown.
-func TestDemoClosesTheLoop(t *testing.T) {
+// Its figures are shown. They are those of a machine that does other things too.
+func demoClosesTheLoop(t *testing.T) {
 	p := newPerson(t, 8)
 	var r demo.Result
 	require.NoError(t, json.Unmarshal([]byte(p.must("demo", "--once", "-o", "json")), &r))
@@ -43,8 +43,7 @@ func requireOrder(t *testing.T, line *demo.Timeline, names ...string) {
 	}
 }
 
-func TestDemoNamesTheStepThatDidNotCome(t *testing.T) {
-	t.Parallel()
+func demoNamesTheStepThatDidNotCome(t *testing.T) {
 	p := newPerson(t, 8)
 	// Kubernetes gives a node up only after 40 s.
 	_, err := p.pharos("demo", "--once", "--timeout", "5s")

@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -85,14 +86,23 @@ func (p *person) in(t *testing.T) *person {
 	return &same
 }
 
+// serversMade is held while the folder of servers is filled: a program that is
+// being written cannot be run.
+var serversMade sync.Mutex
+
 // servers is a folder with all server binaries that any user may read.
 func servers(t *testing.T) string {
 	t.Helper()
+	serversMade.Lock()
+	defer serversMade.Unlock()
 	dir := filepath.Join(filepath.Dir(binary), "servers")
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "prometheus", "promtool", "alertmanager", "amtool"} {
 		to := filepath.Join(dir, name)
-		if err := os.Link(testkit.Binary(t, name), to); err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, err := os.Stat(to); err == nil {
+			continue
+		}
+		if err := os.Link(testkit.Binary(t, name), to); err != nil {
 			// Another file system: copy.
 			b, err := os.ReadFile(testkit.Binary(t, name))
 			require.NoError(t, err)

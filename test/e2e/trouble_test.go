@@ -13,7 +13,19 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/layout"
 )
 
-func TestTakenPort(t *testing.T) {
+// TestFleetsThatEndSoon has one fleet after another, beside the one of
+// TestFleetUnderFaults. More of them at once would only wait for the processors.
+func TestFleetsThatEndSoon(t *testing.T) {
+	t.Parallel()
+	t.Run("the demonstration closes the loop", demoClosesTheLoop)
+	t.Run("a demonstration names the step that did not come", demoNamesTheStepThatDidNotCome)
+	t.Run("a taken port", takenPort)
+	t.Run("the state of another version", stateOfAnotherVersion)
+	t.Run("an interrupt at any moment", interruptAtAnyMoment)
+	t.Run("no Go toolchain", noGoToolchain)
+}
+
+func takenPort(t *testing.T) {
 	p := newPerson(t, 7)
 	address := p.fleet().Layout.APIServerAddress(layout.Hub())
 	l, err := net.Listen("tcp", address)
@@ -25,7 +37,7 @@ func TestTakenPort(t *testing.T) {
 	p.requireNothingLeft()
 }
 
-func TestStateOfAnotherVersion(t *testing.T) {
+func stateOfAnotherVersion(t *testing.T) {
 	p := newPerson(t, 7)
 	require.NoError(t, os.MkdirAll(p.stateDir(), 0o700))
 	record := filepath.Join(p.stateDir(), "fleet.json")
@@ -41,14 +53,19 @@ func TestStateOfAnotherVersion(t *testing.T) {
 	p.requireNothingLeft()
 }
 
-func TestInterruptAtAnyMoment(t *testing.T) {
-	for _, after := range []time.Duration{200 * time.Millisecond, 3 * time.Second, 12 * time.Second} {
-		t.Run(after.String(), func(t *testing.T) {
+func interruptAtAnyMoment(t *testing.T) {
+	for _, after := range []time.Duration{0, 3 * time.Second, 12 * time.Second} {
+		t.Run(after.String()+" after its first file", func(t *testing.T) {
 			p := newPerson(t, 7)
 			var said bytes.Buffer
 			cmd := p.command(t.Context(), "up")
 			cmd.Stderr = &said
 			require.NoError(t, cmd.Start())
+			// Until then there is no fleet, and the program may not have begun yet.
+			require.Eventually(t, func() bool {
+				_, err := os.Stat(p.stateDir())
+				return err == nil
+			}, time.Minute, time.Millisecond)
 			time.Sleep(after)
 			require.NoError(t, cmd.Process.Signal(os.Interrupt))
 			err := cmd.Wait()
@@ -59,7 +76,7 @@ func TestInterruptAtAnyMoment(t *testing.T) {
 	}
 }
 
-func TestNoGoToolchain(t *testing.T) {
+func noGoToolchain(t *testing.T) {
 	p := newPerson(t, 7)
 	cmd := p.command(t.Context(), "status")
 	cmd.Args = []string{binary, "up", "--instance", "7"}
