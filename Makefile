@@ -7,6 +7,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-print-directory
 
 PHAROS := bin/pharos
+END_TO_END := bin/end-to-end.txt
 # Tools are pinned in a module of their own; Go builds and caches them.
 TOOL := go tool -modfile=tools/go.mod
 LINT := $(TOOL) golangci-lint-kube-api-linter
@@ -17,8 +18,10 @@ RACE := $(shell command -v $$(go env CC) >/dev/null && echo -race)
 UNIT = packages=$$(go list ./... | grep -v /test/)
 # Tests of the whole: stock servers, Prometheus' engine and pure functions, with no
 # goroutine of ours that the others do not race. They take twice as long with the
-# race detector, and share objects with bin/pharos without it.
-WHOLE = packages=$$(go list ./test/... | grep -v /test/e2e)
+# race detector, and share objects with bin/pharos without it. Those that take
+# longest begin first, so that none of them is left alone at the end.
+LONGEST = ./test/tiers ./test/links
+WHOLE = packages="$(LONGEST) $$(go list ./test/... | grep -v -e /test/e2e -e /test/tiers -e /test/links)"
 # The packages that have a benchmark: linking the tests of the others takes
 # longer than every benchmark together. Those of a whole fleet are run apart: one
 # round of theirs takes seconds, so a few rounds say enough.
@@ -44,14 +47,25 @@ build: ## Build bin/pharos
 test: build ## Run every test: units, rules, controllers on real servers, end to end
 	@$(if $(RACE),,echo '!! NO RACE DETECTOR: there is no C compiler here, which it needs')
 	@$(MAKE) -j2 servers test-objects
+	@$(MAKE) -j2 test-end-to-end test-packages
+	@$(call say,all tests passed)
+
+# The fleets of the end-to-end tests mostly wait, for minutes, and what they wait
+# for is timed. So they run beside everything else and before it: whoever only
+# computes is nice to them. What they say is kept until they end.
+.PHONY: test-end-to-end
+test-end-to-end:
+	@$(call say,end to end: fleets on this machine. They say how it goes in $(END_TO_END))
+	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/... > $(END_TO_END) 2>&1 && ended=$$? || ended=$$?; \
+		cat $(END_TO_END); exit $$ended
+
+.PHONY: test-packages
+test-packages:
 	@$(call say,unit tests · rule tests by promtool · controllers on a real kube-apiserver)
 # More packages at once than there are processors: most tests wait for servers.
-	@$(UNIT); go test $(RACE) -p 4 -timeout 15m $$packages
+	@$(UNIT); nice -n 10 go test $(RACE) -p 4 -timeout 15m $$packages
 	@$(call say,tiers · links · sources on real servers · a fleet through bad days · sizes)
 	@$(WHOLE); go test -trimpath -p 4 -timeout 15m $$packages
-	@$(call say,end to end: the fleet on this machine)
-	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/...
-	@$(call say,all tests passed)
 
 # The servers and the tests' objects are built side by side: either alone leaves
 # a core idle while it links or compiles one large package.
