@@ -15,6 +15,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/version"
@@ -52,17 +53,8 @@ func ConfigFromBytes(kubeconfig []byte) (*rest.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}
-	// In order, so that the same kubeconfig is refused in the same words.
-	for _, name := range slices.Sorted(maps.Keys(raw.AuthInfos)) {
-		user := raw.AuthInfos[name]
-		if user.Exec != nil || user.AuthProvider != nil || user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "" {
-			return nil, fmt.Errorf("reading kubeconfig: user %q names a file or a command; embed its token or certificate", name)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(raw.Clusters)) {
-		if raw.Clusters[name].CertificateAuthority != "" {
-			return nil, fmt.Errorf("reading kubeconfig: cluster %q names a certificate file; embed certificate-authority-data", name)
-		}
+	if err := selfContained(raw); err != nil {
+		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}
 	c, err := clientcmd.NewDefaultClientConfig(*raw, nil).ClientConfig()
 	if errors.Is(err, clientcmd.ErrEmptyConfig) {
@@ -73,6 +65,23 @@ func ConfigFromBytes(kubeconfig []byte) (*rest.Config, error) {
 		return nil, fmt.Errorf("reading kubeconfig: %w", err)
 	}
 	return named(c), nil
+}
+
+// selfContained refuses a kubeconfig that names files or runs commands. It looks
+// in order, so that the same kubeconfig is refused in the same words.
+func selfContained(raw *clientcmdapi.Config) error {
+	for _, name := range slices.Sorted(maps.Keys(raw.AuthInfos)) {
+		user := raw.AuthInfos[name]
+		if user.Exec != nil || user.AuthProvider != nil || user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "" {
+			return fmt.Errorf("user %q names a file or a command; embed its token or certificate", name)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(raw.Clusters)) {
+		if raw.Clusters[name].CertificateAuthority != "" {
+			return fmt.Errorf("cluster %q names a certificate file; embed certificate-authority-data", name)
+		}
+	}
+	return nil
 }
 
 // named also lifts client-go's limit of 5 requests in a second. It would make a
