@@ -172,27 +172,12 @@ func TestVariablesReadDeclaredSeries(t *testing.T) {
 func TestEverySumStandsBesideItsCompleteness(t *testing.T) {
 	contract, err := rules.Load()
 	require.NoError(t, err)
-	sums := map[string]bool{}
-	for _, s := range contract.Series {
-		if s.From == rules.Central && !s.Rendered && regexp.MustCompile(`^(fleet|geography):`).MatchString(s.Name) {
-			sums[s.Name] = true
-		}
-	}
-	for _, aboutCells := range []string{
-		"fleet:cell_contributing:bool", "fleet:cell_dark:bool", "fleet:alert_held:info", "fleet:cells_contributing:count",
-		"fleet:completeness:ratio", "geography:cells_contributing:count", "geography:completeness:ratio",
-	} {
-		require.True(t, sums[aboutCells], aboutCells)
-		delete(sums, aboutCells)
-	}
+	sums := sumsOverCells(t, contract)
 	shown := map[string]bool{}
 	all(t, func(t *testing.T, d dashboard.Dashboard) {
 		for _, either := range d.Panels {
 			p := either.Panel
-			var reads []string
-			for _, target := range p.Targets {
-				reads = append(reads, selected(t, target.(prometheus.Dataquery).Expr)...)
-			}
+			reads := readBy(t, p)
 			for _, name := range reads {
 				if !sums[name] {
 					continue
@@ -209,6 +194,35 @@ func TestEverySumStandsBesideItsCompleteness(t *testing.T) {
 			require.True(t, shown[name], "%s is on no dashboard", name)
 		}
 	}
+}
+
+// sumsOverCells are the declared sums of a geography or of the fleet.
+func sumsOverCells(t *testing.T, contract rules.Contract) map[string]bool {
+	t.Helper()
+	sums := map[string]bool{}
+	for _, s := range contract.Series {
+		if s.From == rules.Central && !s.Rendered && regexp.MustCompile(`^(fleet|geography):`).MatchString(s.Name) {
+			sums[s.Name] = true
+		}
+	}
+	for _, aboutCells := range []string{
+		"fleet:cell_contributing:bool", "fleet:cell_dark:bool", "fleet:alert_held:info", "fleet:cells_contributing:count",
+		"fleet:completeness:ratio", "geography:cells_contributing:count", "geography:completeness:ratio",
+	} {
+		require.True(t, sums[aboutCells], aboutCells)
+		delete(sums, aboutCells)
+	}
+	return sums
+}
+
+// readBy lists the series that a panel reads.
+func readBy(t *testing.T, p *dashboard.Panel) []string {
+	t.Helper()
+	var out []string
+	for _, target := range p.Targets {
+		out = append(out, selected(t, target.(prometheus.Dataquery).Expr)...)
+	}
+	return out
 }
 
 // Links and runbooks must lead somewhere, and to what one was looking at.

@@ -1,6 +1,7 @@
 package dashboards
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/grafana/grafana-foundation-sdk/go/cog"
@@ -62,7 +63,7 @@ func (p panel) all() []query {
 	if p.complete.expr == "" {
 		return p.queries
 	}
-	return append(p.queries[:len(p.queries):len(p.queries)], p.complete)
+	return append(slices.Clip(p.queries), p.complete)
 }
 
 // says is the description of what is shown, and of how much it is about.
