@@ -93,9 +93,13 @@ func kept(component string, names []string) string {
 		return strings.Join(names, "|")
 	}
 	byCut := make([][]string, len(cuts))
+	matches := make([]*regexp.Regexp, len(cuts))
+	for i, c := range cuts {
+		matches[i] = regexp.MustCompile("^(?:" + c.names + ")$")
+	}
 	var whole []string
 	for _, name := range names {
-		i := slices.IndexFunc(cuts, func(c cut) bool { return regexp.MustCompile("^(?:" + c.names + ")$").MatchString(name) })
+		i := slices.IndexFunc(matches, func(r *regexp.Regexp) bool { return r.MatchString(name) })
 		if i < 0 {
 			whole = append(whole, name)
 			continue

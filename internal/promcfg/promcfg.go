@@ -143,9 +143,6 @@ type Relabel struct {
 	Action       string   `yaml:"action,omitempty"`
 }
 
-// Marshal renders the configuration. The same Config gives the same bytes.
-func (c Config) Marshal() ([]byte, error) { return Marshal(c) }
-
 // With renders the configuration and puts it among the files that it names,
 // which it takes over.
 func (c Config) With(files Files) (Files, error) {
@@ -157,10 +154,13 @@ func (c Config) With(files Files) (Files, error) {
 	return files, nil
 }
 
+// renderedBy is the first line of every rendered file.
+const renderedBy = "# Rendered by Pharos. Edits are overwritten.\n"
+
 // Marshal renders v as YAML under a line that says who wrote the file.
 func Marshal(v any) ([]byte, error) {
 	var out bytes.Buffer
-	out.WriteString("# Rendered by Pharos. Edits are overwritten.\n")
+	out.WriteString(renderedBy)
 	enc := yaml.NewEncoder(&out)
 	enc.SetIndent(2)
 	if err := enc.Encode(v); err != nil {

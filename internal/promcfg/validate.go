@@ -25,7 +25,11 @@ func Validate(files Files) error {
 		return fmt.Errorf("%s: is missing", ConfigFile)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	cfg, err := config.Load(string(raw), quiet)
+	light := lighten(raw)
+	cfg, err := config.Load(string(light.raw), quiet)
+	if err != nil && len(light.raw) < len(raw) {
+		cfg, err = config.Load(string(raw), quiet) // which tells of the right lines
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", ConfigFile, err)
 	}
@@ -33,6 +37,7 @@ func Validate(files Files) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", ConfigFile, err)
 	}
+	accepted.add(light.jobs...)
 	errs := []error{validateTargets(files, scrapes)}
 	for _, name := range cfg.RuleFiles {
 		errs = append(errs, validateRules(files, name, quiet))
@@ -79,8 +84,8 @@ func validateRules(files Files, name string, log *slog.Logger) error {
 	return errors.Join(errs...)
 }
 
-// accepted are rule files that were found to be good: thousands of servers have
-// the same, and reading them is most of the work of validating.
+// accepted are rule files and jobs that were found to be good: thousands of
+// servers have the same, and reading them is most of the work of validating.
 var accepted digests
 
 // digests remembers some files. It is bounded by forgetting all.
@@ -89,8 +94,8 @@ type digests struct {
 	seen map[[sha256.Size]byte]bool
 }
 
-// maxDigests is more than the rule files of all tiers are.
-const maxDigests = 1000
+// maxDigests is more than the rule files and the jobs of all tiers are.
+const maxDigests = 10_000
 
 func (d *digests) has(digest [sha256.Size]byte) bool {
 	d.mu.Lock()
@@ -98,11 +103,13 @@ func (d *digests) has(digest [sha256.Size]byte) bool {
 	return d.seen[digest]
 }
 
-func (d *digests) add(digest [sha256.Size]byte) {
+func (d *digests) add(some ...[sha256.Size]byte) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.seen == nil || len(d.seen) >= maxDigests {
-		d.seen = map[[sha256.Size]byte]bool{}
+	for _, digest := range some {
+		if d.seen == nil || len(d.seen) >= maxDigests {
+			d.seen = map[[sha256.Size]byte]bool{}
+		}
+		d.seen[digest] = true
 	}
-	d.seen[digest] = true
 }

@@ -6,7 +6,6 @@
 package tree
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,9 +13,7 @@ import (
 	"runtime"
 	"slices"
 
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -228,24 +225,4 @@ func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files)
 		}
 	}
 	return files, nil
-}
-
-// encode writes an object as YAML. What it is in JSON decides, as everywhere in
-// Kubernetes.
-func encode(o any) ([]byte, error) {
-	raw, err := json.Marshal(o)
-	if err != nil {
-		return nil, err
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(raw, &fields); err != nil {
-		return nil, err
-	}
-	var out bytes.Buffer
-	encoder := yaml.NewEncoder(&out)
-	encoder.SetIndent(2)
-	if err := errors.Join(encoder.Encode(fields), encoder.Close()); err != nil {
-		return nil, err
-	}
-	return out.Bytes(), nil
 }
