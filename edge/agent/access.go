@@ -57,13 +57,13 @@ func observerOf(cell kubernetes.Interface, key memberKey) func(context.Context) 
 		defer cancel()
 		secret, err := cell.CoreV1().Secrets(key.namespace).Get(ctx, key.secret, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return credential{}, &noKubeconfigError{fmt.Sprintf("Secret %s/%s does not exist", key.namespace, key.secret)}
+			return credential{}, &noKubeconfigError{fmt.Sprintf("Secret %s/%s does not exist; make it, or name another in spec.observerKubeconfigSecret of Cluster %s", key.namespace, key.secret, key.name)}
 		}
 		if err != nil {
 			return credential{}, fmt.Errorf("reading Secret %s/%s: %w", key.namespace, key.secret, err)
 		}
 		if len(secret.Data[kube.SecretKeyKubeconfig]) == 0 {
-			return credential{}, &noKubeconfigError{fmt.Sprintf("Secret %s/%s has no key %s", key.namespace, key.secret, kube.SecretKeyKubeconfig)}
+			return credential{}, &noKubeconfigError{fmt.Sprintf("Secret %s/%s has no key %s; put the observer's kubeconfig there", key.namespace, key.secret, kube.SecretKeyKubeconfig)}
 		}
 		return credentialIn(secret), nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 )
 
@@ -85,7 +86,7 @@ func newNodeScraper(a access, loopback bool) (*nodeScraper, error) {
 		return nil, fmt.Errorf("reading the credential in the kubeconfig: %w", err)
 	}
 	return &nodeScraper{
-		kubelets: &http.Client{Transport: closing{wrapped, kubelets}, CheckRedirect: refuseRedirects},
+		kubelets: &http.Client{Transport: wrapped, CheckRedirect: refuseRedirects},
 		plain:    &http.Client{Transport: nodeTransport(config), CheckRedirect: refuseRedirects},
 		loopback: loopback, inFlight: map[nodeEndpoint]int{},
 	}, nil
@@ -107,17 +108,9 @@ func nodeTransport(config *rest.Config) *http.Transport {
 	}
 }
 
-// closing is a wrapped transport whose idle connections can be closed.
-type closing struct {
-	http.RoundTripper
-	inner *http.Transport
-}
-
-// CloseIdleConnections is what http.Client looks for.
-func (c closing) CloseIdleConnections() { c.inner.CloseIdleConnections() }
-
 func (s *nodeScraper) close() {
-	s.kubelets.CloseIdleConnections()
+	// The transport's wrappers hide it from the http.Client's own method.
+	utilnet.CloseIdleConnectionsFor(s.kubelets.Transport)
 	s.plain.CloseIdleConnections()
 }
 
