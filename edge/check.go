@@ -16,7 +16,7 @@ import (
 func (o Options) check() error {
 	place := fmt.Sprintf("edge of cell %q: ", o.Cell)
 	var errs []error
-	if shards := max(1, o.Shards); o.Shard >= shards {
+	if shards := max(1, o.Shards, o.ShardsBeside); o.Shard >= shards {
 		errs = append(errs, fmt.Errorf("%sshard %d: the %d shards are numbered from 0", place, o.Shard, shards))
 	}
 	if !slices.Contains([]v1alpha1.CellSize{"", v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge}, o.Size) {

@@ -26,6 +26,10 @@ type Options struct {
 	// Shard is which part of the cell the server watches, of Shards. It becomes
 	// the external label edge_shard. Zero Shards means one.
 	Shard, Shards uint
+	// ShardsBeside is the number of shards of a second division, while one takes
+	// the other's place: the server watches what is its own by either, so that no
+	// cluster is without one. Zero means that there is none.
+	ShardsBeside uint
 	// Interval of scraping and of rules: whole seconds, 1 s to 40 s.
 	Interval time.Duration
 	// APIServer of the meta cluster, which the edge runs in.

@@ -58,6 +58,9 @@ func (s source) finish(o Options, contract rules.Contract, spread bool) promcfg.
 	if spread {
 		job.Relabel = append(job.Relabel, onlyThisShard(o)...)
 	}
+	if s.component == componentState {
+		job.MetricRelabel = append(job.MetricRelabel, countedOnce(o)...)
+	}
 	job.MetricRelabel = append(job.MetricRelabel, keep(contract, s.component)...)
 	l := limitsOf(s.component, o.Size)
 	job.SampleLimit, job.BodySizeLimit = l.samples, l.body

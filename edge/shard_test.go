@@ -2,8 +2,12 @@ package edge
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/rules"
@@ -82,6 +86,84 @@ func TestEachClusterIsInOneShardWhole(t *testing.T) {
 		}
 		for shard, n := range count {
 			require.Greater(t, n, len(clusters)/int(shards)/2, "shard %d of %d", shard, shards)
+		}
+	}
+}
+
+// watchers are, for each cluster, the servers that have the targets of a job.
+func watchers(t testing.TB, shards, beside uint, clusters []string) map[string][]uint {
+	t.Helper()
+	out := map[string][]uint{}
+	for shard := range max(shards, beside) {
+		o := shardOf(shard, shards)
+		o.ShardsBeside = beside
+		s := load(t, o)
+		for _, cluster := range clusters {
+			if s.target(t, "state", fromSD("/p", cluster, "")) != nil {
+				out[cluster] = append(out[cluster], shard)
+			}
+		}
+	}
+	return out
+}
+
+// While one division takes another's place, each cluster has the server that it
+// had and the one that it will have, and no third.
+func TestTwoDivisionsAreWatchedAtOnce(t *testing.T) {
+	clusters := clusterNames(60)
+	for _, n := range [][2]uint{{1, 2}, {2, 1}, {2, 3}, {3, 2}, {1, 4}, {4, 2}} {
+		both := watchers(t, n[0], n[1], clusters)
+		for _, cluster := range clusters {
+			want := map[uint]bool{}
+			for _, shards := range n {
+				shard, err := ShardOf(cluster, shards)
+				require.NoError(t, err)
+				want[shard] = true
+			}
+			require.ElementsMatch(t, slices.Collect(maps.Keys(want)), both[cluster], "%s, from %d shards to %d", cluster, n[0], n[1])
+		}
+	}
+}
+
+// ShardOf is what the servers themselves reckon.
+func TestTheShardOfACluster(t *testing.T) {
+	clusters := clusterNames(60)
+	for shards := uint(1); shards <= 5; shards++ {
+		for cluster, watching := range watchers(t, shards, 0, clusters) {
+			shard, err := ShardOf(cluster, shards)
+			require.NoError(t, err)
+			require.Equal(t, []uint{shard}, watching, "%s among %d", cluster, shards)
+		}
+	}
+}
+
+// What a central adds up is told of each cluster by one server, whichever of the
+// two divisions is the one that is expected.
+func TestACountedClusterIsCountedOnce(t *testing.T) {
+	clusters := clusterNames(40)
+	for _, n := range [][2]uint{{1, 2}, {2, 1}, {2, 3}, {3, 2}, {4, 2}} {
+		tellers := map[string]int{}
+		for shard := range max(n[0], n[1]) {
+			o := shardOf(shard, n[0])
+			o.ShardsBeside, o.Contract = n[1], nil
+			s := load(t, o)
+			for _, cluster := range clusters {
+				if s.target(t, "state", fromSD("/p", cluster, "")) == nil {
+					continue
+				}
+				for _, name := range []string{clusterInfo, "kube_node_info"} {
+					b := labels.NewBuilder(labels.FromStrings("__name__", name, "cluster", cluster))
+					kept := relabel.ProcessBuilder(b, s.jobs["state"].MetricRelabelConfigs...)
+					require.True(t, kept || name == clusterInfo, "%s of %s", name, cluster)
+					if kept && name == clusterInfo {
+						require.Empty(t, b.Get(hashLabel))
+						tellers[cluster]++
+					}
+				}
+			}
+		}
+		for _, cluster := range clusters {
+			require.Equal(t, 1, tellers[cluster], "%s, %d beside %d", cluster, n[0], n[1])
 		}
 	}
 }

@@ -326,6 +326,14 @@ type CellPlacement struct {
 	// means that it was never measured.
 	// +optional
 	Series int64 `json:"series,omitempty"`
+	// EdgeShards is among how many servers of its edge the cell's clusters are
+	// divided, as the centrals expect it. 0 means that this was never settled.
+	// +optional
+	EdgeShards int32 `json:"edgeShards,omitempty"`
+	// EdgeShardsBeside is a second division, while one takes the other's place:
+	// each server of the edge watches what is its own by either.
+	// +optional
+	EdgeShardsBeside *int32 `json:"edgeShardsBeside,omitempty"`
 }
 
 // PartStatus is one workload that the operator runs.

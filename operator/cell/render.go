@@ -50,6 +50,7 @@ type server struct {
 // render is pure: the same Cell, Federation and address give the same bytes.
 func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (map[workload.EdgeServer]server, error) {
 	out := map[workload.EdgeServer]server{}
+	divided := workload.EdgeDivision(f, c)
 	for _, s := range workload.EdgeServers(f, c) {
 		o := edge.Options{
 			Geography:       c.Spec.Geography,
@@ -57,7 +58,8 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (
 			Cell:            c.Name,
 			Replica:         s.Replica,
 			Shard:           s.Shard,
-			Shards:          workload.EdgeShards(c),
+			Shards:          divided.Shards,
+			ShardsBeside:    divided.Beside,
 			Interval:        workload.Interval(f),
 			APIServer:       promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
 			AgentURL:        "http://" + agent,

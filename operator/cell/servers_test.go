@@ -59,6 +59,47 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 	require.Empty(t, w.cell(t, "asia-1").Status.EdgeEndpoints)
 }
 
+// A cell follows the division that the Federation has come to, step by step, on a
+// real API server: what it asks for itself has to wait.
+func TestACellIsDividedAsTheFederationSays(t *testing.T) {
+	w := newWorld(t)
+	f := &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
+	}
+	w.Create(t, f)
+	w.secret(t, "asia-1", w.access)
+	c := w.cell(t, "asia-1")
+	c.Spec.Edge.Shards = ptr.To(int32(2))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
+	const both, second = "regex: 0;.*|.*;0", "regex: 1;.*|.*;1"
+	for _, step := range []struct {
+		name           string
+		told           v1alpha1.CellPlacement
+		edge, edge1    string
+		secondIsServed bool
+	}{
+		{"one server has everything", v1alpha1.CellPlacement{EdgeShards: 1}, "", "", false},
+		{"the second is made beside it", v1alpha1.CellPlacement{EdgeShards: 1, EdgeShardsBeside: ptr.To(int32(2))}, both, second, true},
+		{"both are expected", v1alpha1.CellPlacement{EdgeShards: 2, EdgeShardsBeside: ptr.To(int32(1))}, both, second, true},
+		{"each has its own", v1alpha1.CellPlacement{EdgeShards: 2}, `regex: "0"`, `regex: "1"`, true},
+	} {
+		step.told.Name = "asia-1"
+		f.Status.Geographies = []v1alpha1.GeographyStatus{{Name: "asia", Cells: []v1alpha1.CellPlacement{step.told}}}
+		w.SetStatus(t, f)
+		w.reconcile(t, "asia-1")
+		require.Contains(t, w.Text(t, "edge"), step.edge, step.name)
+		err := w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &appsv1.StatefulSet{})
+		if !step.secondIsServed {
+			require.True(t, apierrors.IsNotFound(err), step.name)
+			require.NotContains(t, w.Text(t, "edge"), "hashmod", step.name)
+			continue
+		}
+		require.NoError(t, err, step.name)
+		require.Contains(t, w.Text(t, "edge-1-a"), step.edge1, step.name)
+	}
+}
+
 // requireSize compares what a server is given and the volume that it has with
 // what cells of those sizes ask for.
 func requireSize(t *testing.T, w *world, name string, given, volume v1alpha1.CellSize) {

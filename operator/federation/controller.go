@@ -120,9 +120,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // lookAgain is when the plan may go on without anything in the hub having
-// changed: soon while cells move, else when they are measured again.
+// changed: soon while cells move or are divided anew, else when they are measured again.
 func lookAgain(f *v1alpha1.Federation) time.Duration {
-	if moving(f) {
+	if changing(f) {
 		return 2 * workload.Interval(f)
 	}
 	return measureEvery(f)
@@ -164,7 +164,7 @@ func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v
 		return nil, workload.Invalid(err)
 	}
 	before := f.DeepCopy()
-	f.Status.Geographies = Status(f, layouts, heard)
+	f.Status.Geographies = Status(f, cells, layouts, heard)
 	if equality.Semantic.DeepEqual(before.Status.Geographies, f.Status.Geographies) {
 		return layouts, nil
 	}

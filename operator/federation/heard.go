@@ -73,6 +73,12 @@ func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alp
 			heard.Warm, heard.Silent = judge(f, cells, beats)
 		}
 	}
+	if cells := dividing(f, cells); len(cells) > 0 && len(centrals) == len(replicas()) {
+		var err error
+		if heard.Divided, err = e.divisions(ctx, f, cells, centrals); err != nil {
+			e.log.WarnContext(ctx, "asking for the parts of cells whose edge is divided anew, which all their servers go on watching", slog.Any("error", err))
+		}
+	}
 	if len(centrals) > 0 && e.now().Sub(e.measured) >= measureEvery(f) {
 		if err := e.measure(ctx, f, centrals[0]); err != nil {
 			e.log.WarnContext(ctx, "counting the series of cells, which are taken as before", slog.Any("error", err))
@@ -83,7 +89,9 @@ func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alp
 	return heard
 }
 
-func measureEvery(f *v1alpha1.Federation) time.Duration { return measureIntervals * workload.Interval(f) }
+func measureEvery(f *v1alpha1.Federation) time.Duration {
+	return measureIntervals * workload.Interval(f)
+}
 
 // centrals are those that were ready when we last looked.
 func (e *ears) centrals(f *v1alpha1.Federation) []asker {
@@ -160,7 +168,7 @@ func judge(f *v1alpha1.Federation, cells []v1alpha1.Cell, beats []map[beat]float
 	warm, silent = map[string]bool{}, map[string]bool{}
 	shards := map[string]uint{}
 	for _, c := range cells {
-		shards[c.Name] = workload.EdgeShards(&c)
+		shards[c.Name] = workload.EdgeDivision(f, &c).Shards
 	}
 	for _, g := range f.Status.Geographies {
 		for _, c := range g.Cells {

@@ -127,7 +127,7 @@ func (h hub) renderCascade(s shard) (server, error) {
 	for _, c := range h.cells {
 		if _, found := slices.BinarySearch(read, c.Name); found && c.Spec.Geography == s.geography {
 			o.Cells = append(o.Cells, cascade.Cell{
-				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeShards(&c), Endpoints: c.Status.EdgeEndpoints,
+				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeDivision(h.f, &c).Shards, Endpoints: c.Status.EdgeEndpoints,
 				External: c.Spec.Edge.Mode == v1alpha1.EdgeExternal,
 			})
 			o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), cascade.DefaultClustersPerCell)
@@ -147,7 +147,7 @@ func (h hub) renderCentral(replica string) (server, error) {
 		o.CascadeShards[g.Name] = h.layouts[g.Name].Shards
 	}
 	for _, c := range h.cells {
-		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography, Shards: workload.EdgeShards(&c)})
+		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography, Shards: workload.EdgeDivision(h.f, &c).Shards})
 		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), central.DefaultClustersPerCell)
 	}
 	files, err := central.Render(o)

@@ -24,6 +24,8 @@ type Heard struct {
 	// Warm are the moving cells that their next shard can take over, Silent those
 	// that neither of their shards hears of.
 	Warm, Silent map[string]bool
+	// Divided are the cells whose edge is being divided anew.
+	Divided map[string]divided
 }
 
 // Plan places the cells of every geography. It begins with what the status of
@@ -108,7 +110,11 @@ func previous(cells []v1alpha1.CellPlacement) []cascade.Placement {
 }
 
 // Status tells of the plans. Where nothing changed, it stays as it was.
-func Status(f *v1alpha1.Federation, layouts Layouts, heard Heard) []v1alpha1.GeographyStatus {
+func Status(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, heard Heard) []v1alpha1.GeographyStatus {
+	divisions := map[string]workload.Division{}
+	for _, c := range cells {
+		divisions[c.Name] = divide(&c, workload.EdgeDivision(f, &c), heard.Divided[c.Name])
+	}
 	var all []v1alpha1.GeographyStatus
 	for _, g := range f.Spec.Geographies {
 		layout := layouts[g.Name]
@@ -126,6 +132,7 @@ func Status(f *v1alpha1.Federation, layouts Layouts, heard Heard) []v1alpha1.Geo
 				placed.MovingTo = ptr.To(int32(c.Next))
 				now.Moving++
 			}
+			record(&placed, divisions[c.Cell])
 			now.Cells = append(now.Cells, placed)
 		}
 		all = append(all, now)
@@ -168,6 +175,14 @@ func (l Layouts) warnings(f *v1alpha1.Federation) []string {
 		}
 	}
 	return out
+}
+
+// changing tells whether there is a cell that two shards read, or whose edge is
+// divided anew.
+func changing(f *v1alpha1.Federation) bool {
+	return moving(f) || slices.ContainsFunc(f.Status.Geographies, func(g v1alpha1.GeographyStatus) bool {
+		return slices.ContainsFunc(g.Cells, func(c v1alpha1.CellPlacement) bool { return c.EdgeShardsBeside != nil })
+	})
 }
 
 // moving tells whether a cell is read by two shards.

@@ -39,22 +39,22 @@ func TestAPlanGoesOnWithTheStatus(t *testing.T) {
 		t.Helper()
 		layouts, err := Plan(f, cells, heard)
 		require.NoError(t, err)
-		f.Status.Geographies = Status(f, layouts, heard)
+		f.Status.Geographies = Status(f, cells, layouts, heard)
 		return layouts
 	}
 	next()
 	require.Equal(t, []v1alpha1.GeographyStatus{
 		{
 			Name: "asia", Shards: []int32{0}, Message: `cell "a" is new on shard 0, with 400 series; cell "b" is new on shard 0, with 300 series`,
-			Cells: []v1alpha1.CellPlacement{{Name: "a", Series: 400}, {Name: "b", Series: 300}},
+			Cells: []v1alpha1.CellPlacement{{Name: "a", Series: 400, EdgeShards: 1}, {Name: "b", Series: 300, EdgeShards: 1}},
 		},
-		{Name: "europe", Shards: []int32{0}, Message: `cell "c" is new on shard 0, with 300 series`, Cells: []v1alpha1.CellPlacement{{Name: "c", Series: 300}}},
+		{Name: "europe", Shards: []int32{0}, Message: `cell "c" is new on shard 0, with 300 series`, Cells: []v1alpha1.CellPlacement{{Name: "c", Series: 300, EdgeShards: 1}}},
 	}, f.Status.Geographies)
 
 	heard.Series["b"] = 700
 	next()
 	asia := f.Status.Geographies[0]
-	require.Equal(t, []v1alpha1.CellPlacement{{Name: "a", Series: 400}, {Name: "b", Series: 700, MovingTo: ptr.To(int32(1))}}, asia.Cells)
+	require.Equal(t, []v1alpha1.CellPlacement{{Name: "a", Series: 400, EdgeShards: 1}, {Name: "b", Series: 700, MovingTo: ptr.To(int32(1)), EdgeShards: 1}}, asia.Cells)
 	require.Equal(t, []int32{0, 1}, asia.Shards)
 	require.EqualValues(t, 1, asia.Moving)
 	require.Equal(t, `cell "b" moves from shard 0 to shard 1: shard 0 has 1100 series, more than 1000`, asia.Message)

@@ -62,7 +62,7 @@ func New(fleet Fleet, namespace string) (*Tree, error) {
 		return nil, fmt.Errorf("%s: %w", fleet.At, err)
 	}
 	// Where edges write, they must know which shards read their cell.
-	t.fleet.Federation.Status.Geographies = federation.Status(f, t.layouts, federation.Heard{})
+	t.fleet.Federation.Status.Geographies = federation.Status(f, t.cells, t.layouts, federation.Heard{})
 	t.Warnings = t.warnings()
 	return t, nil
 }

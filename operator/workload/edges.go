@@ -69,7 +69,7 @@ const FirstEdge = "edge"
 
 var replicas = [...]string{"a", "b"}
 
-// EdgeShards is among how many servers the clusters of a cell are divided.
+// EdgeShards is among how many servers the clusters of a cell are to be divided.
 func EdgeShards(c *v1alpha1.Cell) uint {
 	switch {
 	case c.Spec.Edge.Mode == v1alpha1.EdgeExternal:
@@ -80,6 +80,33 @@ func EdgeShards(c *v1alpha1.Cell) uint {
 		return 2
 	}
 	return 1
+}
+
+// Division is how the clusters of a cell are divided among the servers of its
+// edge.
+type Division struct {
+	// Shards are the parts that are expected, and that every cluster is in.
+	Shards uint
+	// Beside is, while one division takes another's place, the number of parts of
+	// the other: a server watches what is its own by either. Zero means that there
+	// is none.
+	Beside uint
+}
+
+// EdgeDivision is how far the cell has come on its way to what it asks for, as
+// the Federation's status tells. Where nothing is told, it is what it asks for.
+func EdgeDivision(f *v1alpha1.Federation, c *v1alpha1.Cell) Division {
+	for _, g := range f.Status.Geographies {
+		if g.Name != c.Spec.Geography || c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+			continue
+		}
+		for _, p := range g.Cells {
+			if p.Name == c.Name && p.EdgeShards > 0 {
+				return Division{Shards: uint(p.EdgeShards), Beside: uint(max(0, ptr.Deref(p.EdgeShardsBeside, 0)))}
+			}
+		}
+	}
+	return Division{Shards: EdgeShards(c)}
 }
 
 // EdgeReplicas is how many servers watch each shard of a cell. Each endpoint
@@ -99,7 +126,8 @@ func EdgeServers(f *v1alpha1.Federation, c *v1alpha1.Cell) []EdgeServer {
 		return []EdgeServer{{Replica: replicas[0]}}
 	}
 	var all []EdgeServer
-	for shard := range EdgeShards(c) {
+	divided := EdgeDivision(f, c)
+	for shard := range max(divided.Shards, divided.Beside) {
 		for _, replica := range replicas[:EdgeReplicas(f, c)] {
 			all = append(all, EdgeServer{shard, replica})
 		}

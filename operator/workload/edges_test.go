@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -48,6 +49,30 @@ func TestServersOfAnEdge(t *testing.T) {
 			require.Equal(t, tc.want, names)
 		})
 	}
+}
+
+// While one division takes another's place there are the servers of both.
+func TestServersOfAnEdgeThatIsDividedAnew(t *testing.T) {
+	c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "asia-1"}, Spec: v1alpha1.CellSpec{
+		Geography: "asia", Edge: v1alpha1.Edge{Shards: ptr.To(int32(3))},
+	}}
+	f := &v1alpha1.Federation{}
+	told := func(p v1alpha1.CellPlacement) Division {
+		p.Name = "asia-1"
+		f.Status.Geographies = []v1alpha1.GeographyStatus{{Name: "asia", Cells: []v1alpha1.CellPlacement{{Name: "asia-0", EdgeShards: 9}, p}}}
+		return EdgeDivision(f, c)
+	}
+	servers := func() (n int) { return len(EdgeServers(f, c)) }
+	require.Equal(t, Division{Shards: 3}, EdgeDivision(f, c), "nothing is told: as the cell asks")
+	require.Equal(t, Division{Shards: 3}, told(v1alpha1.CellPlacement{}), "an older operator told nothing")
+	require.Equal(t, Division{Shards: 1}, told(v1alpha1.CellPlacement{EdgeShards: 1}), "nobody has decided yet")
+	require.Equal(t, 1, servers())
+	require.Equal(t, Division{Shards: 1, Beside: 3}, told(v1alpha1.CellPlacement{EdgeShards: 1, EdgeShardsBeside: ptr.To(int32(3))}))
+	require.Equal(t, 3, servers())
+	require.Equal(t, Division{Shards: 1, Beside: 2}, told(v1alpha1.CellPlacement{EdgeShards: 1, EdgeShardsBeside: ptr.To(int32(2))}))
+	require.Equal(t, 2, servers())
+	c.Spec.Edge.Mode = v1alpha1.EdgeExternal
+	require.Equal(t, Division{Shards: 1}, EdgeDivision(f, c), "somebody else's server is one")
 }
 
 // What two servers of somebody else's tell is reckoned twice.
