@@ -66,8 +66,12 @@ func TestFollowEndsWithTheContainer(t *testing.T) {
 	n := startNode(t)
 	n.create(n.pod("count", "count"))
 	n.waitReady("count")
-	stream, err := client.CoreV1().Pods(n.namespace).GetLogs("count", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
-	require.NoError(t, err)
+	var stream io.ReadCloser
+	// The pod may run before the API server knows the node that it asks.
+	eventually(t, "the log is served", func() (err error) {
+		stream, err = client.CoreV1().Pods(n.namespace).GetLogs("count", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
+		return err
+	})
 	defer stream.Close()
 	in := bufio.NewReader(stream)
 	for range 30 {
@@ -76,6 +80,6 @@ func TestFollowEndsWithTheContainer(t *testing.T) {
 		require.True(t, strings.HasPrefix(line, "line "))
 	}
 	n.delete("count")
-	_, err = io.Copy(io.Discard, in)
+	_, err := io.Copy(io.Discard, in)
 	require.NoError(t, err, "the stream ends, and ends well")
 }
