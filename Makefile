@@ -63,7 +63,7 @@ test-end-to-end:
 test-packages:
 	@$(call say,unit tests · rule tests by promtool · controllers on a real kube-apiserver)
 # More packages at once than there are processors: most tests wait for servers.
-	@$(UNIT); nice -n 10 go test $(RACE) -p 4 -timeout 15m $$packages
+	@$(UNIT); nice -n 5 go test $(RACE) -p 4 -timeout 15m $$packages
 	@$(call say,tiers · links · sources on real servers · a fleet through bad days · sizes)
 	@$(WHOLE); go test -trimpath -p 4 -timeout 15m $$packages
 
