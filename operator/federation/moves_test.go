@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -96,7 +97,7 @@ func TestASpoiltStatusIsOutlived(t *testing.T) {
 	w.cell(t, "asia-1", "asia", "127.93.0.1:9090")
 	f := w.federation(t, "fleet")
 	f.Status.Geographies = []v1alpha1.GeographyStatus{
-		{Name: "asia", Shards: []int32{5}, Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: -7}, {Name: "ghost", Shard: 5}}},
+		{Name: "asia", Shards: []int32{5}, Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: -7, EdgeShards: 1 << 30, EdgeShardsBeside: ptr.To(int32(-2))}, {Name: "ghost", Shard: 5}}},
 		{Name: "atlantis", Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: 3}}},
 	}
 	w.SetStatus(t, f)
@@ -104,7 +105,7 @@ func TestASpoiltStatusIsOutlived(t *testing.T) {
 	require.Equal(t, []string{"asia-1"}, w.readBy(t, "cascade-asia-0"))
 	f = w.federation(t, "fleet")
 	require.Len(t, f.Status.Geographies, 1)
-	require.Equal(t, []v1alpha1.CellPlacement{{Name: "asia-1"}}, f.Status.Geographies[0].Cells)
+	require.Equal(t, []v1alpha1.CellPlacement{{Name: "asia-1", EdgeShards: 1}}, f.Status.Geographies[0].Cells)
 	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 	require.Contains(t, ready.Message, `geography asia: the plan before has cell "asia-1" on shard -7, which cannot be`)
 }

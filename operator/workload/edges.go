@@ -93,16 +93,22 @@ type Division struct {
 	Beside uint
 }
 
+// maxDivision is the most parts that a status is believed to tell of, several times
+// what a cell can ask for: each of them is a server.
+const maxDivision = 64
+
 // EdgeDivision is how far the cell has come on its way to what it asks for, as
-// the Federation's status tells. Where nothing is told, it is what it asks for.
+// the Federation's status tells. Where nothing is told that can be, it is what the
+// cell asks for.
 func EdgeDivision(f *v1alpha1.Federation, c *v1alpha1.Cell) Division {
 	for _, g := range f.Status.Geographies {
 		if g.Name != c.Spec.Geography || c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
 			continue
 		}
 		for _, p := range g.Cells {
-			if p.Name == c.Name && p.EdgeShards > 0 {
-				return Division{Shards: uint(p.EdgeShards), Beside: uint(max(0, ptr.Deref(p.EdgeShardsBeside, 0)))}
+			beside := ptr.Deref(p.EdgeShardsBeside, 0)
+			if p.Name == c.Name && 0 < p.EdgeShards && p.EdgeShards <= maxDivision && 0 <= beside && beside <= maxDivision {
+				return Division{Shards: uint(p.EdgeShards), Beside: uint(beside)}
 			}
 		}
 	}

@@ -65,6 +65,8 @@ func TestServersOfAnEdgeThatIsDividedAnew(t *testing.T) {
 	servers := func() (n int) { return len(EdgeServers(f, c)) }
 	require.Equal(t, Division{Shards: 3}, EdgeDivision(f, c), "nothing is told: as the cell asks")
 	require.Equal(t, Division{Shards: 3}, told(v1alpha1.CellPlacement{}), "an older operator told nothing")
+	require.Equal(t, Division{Shards: 3}, told(v1alpha1.CellPlacement{EdgeShards: 1 << 30}), "somebody has spoiled it")
+	require.Equal(t, Division{Shards: 3}, told(v1alpha1.CellPlacement{EdgeShards: 1, EdgeShardsBeside: ptr.To(int32(-1))}), "or that")
 	require.Equal(t, Division{Shards: 1}, told(v1alpha1.CellPlacement{EdgeShards: 1}), "nobody has decided yet")
 	require.Equal(t, 1, servers())
 	require.Equal(t, Division{Shards: 1, Beside: 3}, told(v1alpha1.CellPlacement{EdgeShards: 1, EdgeShardsBeside: ptr.To(int32(3))}))
