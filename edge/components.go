@@ -21,6 +21,14 @@ const (
 	componentNodeExporter = "node-exporter"
 )
 
+// components are all that an edge scrapes.
+func components() []string {
+	return []string{
+		componentEdge, componentAgent, componentState, componentAPIServer, componentEtcd, componentControllers,
+		componentScheduler, componentKubelet, componentCadvisor, componentNodeExporter,
+	}
+}
+
 // MetaCluster is the value of the label cluster on what is about the cell
 // itself, not about a cluster that it hosts.
 const MetaCluster = rules.MetaCluster

@@ -106,6 +106,11 @@ func (o Options) withDefaults() Options {
 // constants are what the edge's rules must know and cannot measure.
 func (o Options) constants() []rules.Constant {
 	out := []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}}
+	for _, c := range components() {
+		out = append(out, rules.Constant{
+			Record: "edge:sample_limit:count", Labels: map[string]string{"job": c}, Value: float64(limitsOf(c, o.Size).samples),
+		})
+	}
 	for _, pool := range slices.Sorted(maps.Keys(o.Capacity)) {
 		out = append(out, rules.Constant{
 			Record: "cell:capacity_limit:value", Labels: map[string]string{"pool": pool}, Value: o.Capacity[pool],

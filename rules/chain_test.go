@@ -39,6 +39,13 @@ load 15s
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="edge", instance="i"} 0xN
 	prometheus_rule_evaluation_failures_total{job="edge", instance="i", rule_group="g"} 0xN
 	prometheus_tsdb_head_series{job="edge", instance="i"} 900xN
+	prometheus_config_last_reload_successful{job="edge", instance="i"} 1xN
+	edge:sample_limit:count{job="state"} 1000xN
+	scrape_duration_seconds{job="state", instance="i", cluster="shop"} 1xN
+	scrape_samples_post_metric_relabeling{job="state", instance="i", cluster="shop"} 100xN
+	pharos_edge_agent_pods_known{job="edge-agent-self", instance="i", cluster="_meta", exported_cluster="shop"} 0xN
+	pharos_edge_agent_scrape_failures_total{job="edge-agent-self", instance="i", cluster="_meta", exported_cluster="shop", component="kube-apiserver", reason="timeout"} 0+1xN
+	pharos_edge_agent_request_duration_seconds{job="edge-agent-self", instance="i", cluster="_meta", handler="state", code="200"} {{schema:0 sum:4 count:4 buckets:[1 2 1]}}+{{schema:0 sum:4 count:4 buckets:[1 2 1]}}xN
 	up{job="kube-apiserver", instance="i", cluster="shop"} 1xN
 	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1xN
 	kube_node_info{job="state", instance="i", cluster="shop", node="n1", kubelet_version="v1.36.0"} 1xN
@@ -133,7 +140,12 @@ func store(t *testing.T, storage *teststorage.TestStorage, samples []promql.Samp
 	t.Helper()
 	app := storage.Appender(context.Background())
 	for _, s := range samples {
-		_, err := app.Append(0, s.Metric, now.UnixMilli(), s.F)
+		var err error
+		if s.H != nil {
+			_, err = app.AppendHistogram(0, s.Metric, now.UnixMilli(), nil, s.H)
+		} else {
+			_, err = app.Append(0, s.Metric, now.UnixMilli(), s.F)
+		}
 		require.NoError(t, err)
 	}
 	require.NoError(t, app.Commit())
@@ -169,6 +181,10 @@ func topology(tier rules.Tier) string {
 	prometheus_target_scrapes_exceeded_body_size_limit_total{job="cascade", instance="i"} 0xN
 	prometheus_rule_evaluation_failures_total{job="cascade", instance="i", rule_group="g"} 0xN
 	prometheus_tsdb_head_series{job="cascade", instance="i"} 900xN
+	prometheus_config_last_reload_successful{job="cascade", instance="i"} 1xN
+	scrape_duration_seconds{job="federate-edge", instance="i", geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
+	scrape_samples_post_metric_relabeling{job="federate-edge", instance="i", geography="asia", region="east", cell="c1", edge_shard="0"} 10xN
+	scrape_sample_limit{job="federate-edge", instance="i", geography="asia", region="east", cell="c1", edge_shard="0"} 100xN
 	up{job="federate-edge", instance="i", geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
 `
 	}
@@ -185,7 +201,7 @@ func topology(tier rules.Tier) string {
 	fleet:cell_expected:info{geography="asia", region="east", cell="dark"} 1xN
 	cell:state_known:bool{geography="asia", region="east", cell="dark"} 0xN
 	cluster:up:min{geography="asia", region="east", cell="dark", cluster="shop"} 0xN
-	ALERTS{alertname="a", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", slo="latency", trouble="t"} 1xN
+	ALERTS{alertname="a", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", slo="latency", trouble="t", component="kubelet"} 1xN
 `
 }
 
