@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -54,6 +55,10 @@ func APIServer(t testing.TB) *rest.Config {
 		CRDDirectoryPaths:     []string{filepath.Join(Root(t), "deploy", "crds")},
 		ErrorIfCRDPathMissing: true,
 		ControlPlane:          envtest.ControlPlane{},
+		// A start takes some seconds, and on a machine that is busy with other tests
+		// sometimes more than the 20 that are allowed otherwise.
+		ControlPlaneStartTimeout: 2 * time.Minute,
+		ControlPlaneStopTimeout:  2 * time.Minute,
 	}
 	env.ControlPlane.Etcd = &envtest.Etcd{Path: Binary(t, "etcd")}
 	env.ControlPlane.APIServer = &envtest.APIServer{Path: Binary(t, "kube-apiserver")}
