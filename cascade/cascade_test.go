@@ -11,8 +11,6 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/cascade"
@@ -88,54 +86,9 @@ func TestRenderKeepsStrangeNamesWhole(t *testing.T) {
 			require.Equal(t, name, cfg.GlobalConfig.ExternalLabels.Get("geography"))
 			edges, ok := cfg.ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
 			require.True(t, ok)
-			want := model.LabelSet{"geography": model.LabelValue(name), "region": model.LabelValue(name), "cell": model.LabelValue(name), "target_cell": model.LabelValue(name), "edge_shard": "0"}
+			want := model.LabelSet{"geography": model.LabelValue(name), "region": model.LabelValue(name), "cell": model.LabelValue(name), "edge_shard": "0"}
 			require.Equal(t, want, edges[0].Labels)
 		})
-	}
-}
-
-// An edge speaks for its own cell alone. When the address of asia-2 leads to an
-// edge with the labels of asia-1, nothing is heard of either from there, the
-// heartbeat included: asia-2 goes stale, and asia-1 is what its own edge says.
-func TestAnEdgeSpeaksForItsOwnCell(t *testing.T) {
-	files, err := cascade.Render(options())
-	require.NoError(t, err)
-	cfg, err := config.Load(string(files[promcfg.ConfigFile]), promslog.NewNopLogger())
-	require.NoError(t, err)
-	job := cfg.ScrapeConfigs[1]
-	require.True(t, job.HonorLabels)
-	target := job.ServiceDiscoveryConfigs[0].(discovery.StaticConfig)[1].Labels
-	require.Equal(t, model.LabelValue("asia-2"), target["cell"])
-
-	// heard is what the cascade keeps of a series, as Prometheus does it: the
-	// target's labels where the series has none, and then the relabelling.
-	heard := func(series labels.Labels) (labels.Labels, bool) {
-		b := labels.NewBuilder(series)
-		for name, value := range target {
-			if series.Get(string(name)) == "" {
-				b.Set(string(name), string(value))
-			}
-		}
-		kept := relabel.ProcessBuilder(b, job.MetricRelabelConfigs...)
-		return b.Labels(), kept
-	}
-	for name, c := range map[string]struct {
-		cell string
-		kept bool
-	}{
-		"its own":          {"asia-2", true},
-		"another":          {"asia-1", false},
-		"one that is like": {"asia-2x", false},
-		"one unheard of":   {"europe-1", false},
-		"that of no label": {"", true},
-	} {
-		for _, metric := range []string{"cell:heartbeat:timestamp_seconds", "node:unhealthy:info"} {
-			t.Run(name+" "+metric, func(t *testing.T) {
-				series, kept := heard(labels.FromStrings("__name__", metric, "cell", c.cell, "edge_replica", "a"))
-				require.Equal(t, c.kept, kept)
-				require.True(t, !kept || series.Get("cell") == "asia-2" && !series.Has("target_cell"), series)
-			})
-		}
 	}
 }
 

@@ -12,10 +12,6 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-// labelTargetCell is, on the targets of edges, the cell that the address belongs
-// to. It stays on up and is taken off everything else.
-const labelTargetCell = "target_cell"
-
 // link is how the cell is heard of. An existing Prometheus is read, whatever the
 // others do, unless it is said to write.
 func (c Cell) link(o Options) promcfg.LinkKind {
@@ -51,10 +47,8 @@ func (o Options) storage() *promcfg.Storage {
 }
 
 // edges reads every edge server as a target of its own. A cell's labels on the
-// target make up{cell="…"} say which edge is dead; series that bear labels of
-// their own keep them, but an edge speaks for no cell but its own: where labels
-// were copied or an address was given to another cell, what it says of that
-// cell is dropped. Its own cell then has no heartbeat, and counts as stale.
+// target make up{cell="…"} say which edge is dead, and are those of everything
+// that is read from it.
 //
 // Targets that are too many for the configuration are in files beside it.
 func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Files, error) {
@@ -73,12 +67,13 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 			foreign = foreign || c.External
 		}
 	}
+	var replicas []string
 	if foreign {
-		job.Pass = promcfg.Replicas(o.ReplicaLabels)
+		replicas = o.ReplicaLabels
 	}
-	job.Pass = append(job.Pass, promcfg.Relabel{SourceLabels: []string{"cell"}, TargetLabel: labelTargetCell, Action: "keepequal"})
-	job.Pass = append(job.Pass, promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
+	job.Pass = append(placed(replicas), promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
 	scrape := job.Scrape()
+	scrape.HonorLabels = false
 	files, err := divided(targets)
 	if err != nil {
 		return promcfg.ScrapeConfig{}, nil, err
@@ -105,7 +100,7 @@ func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 		}
 		return n
 	}
-	pieces := rules.Divide("targets", ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels[labelTargetCell] }, size)
+	pieces := rules.Divide("targets", ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size)
 	if len(pieces) == 1 {
 		return nil, nil
 	}
@@ -124,7 +119,7 @@ func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 // its own, its address does.
 func (c Cell) targets(geography string) []promcfg.StaticGroup {
 	labels := func() map[string]string {
-		l := map[string]string{"geography": geography, "region": c.Region, "cell": c.Name, labelTargetCell: c.Name}
+		l := map[string]string{"geography": geography, "region": c.Region, "cell": c.Name}
 		if c.Shards <= 1 {
 			l[rules.LabelEdgeShard] = "0"
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/cascade"
@@ -99,14 +98,9 @@ func TestAnExistingPrometheusIsMadeOneOfOurs(t *testing.T) {
 	groups := job.ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
 	require.Len(t, groups, 2)
 	heard := func(target model.LabelSet, series ...string) labels.Labels {
-		b := labels.NewBuilder(labels.FromStrings(series...))
-		for name, value := range target {
-			if b.Get(string(name)) == "" {
-				b.Set(string(name), string(value))
-			}
-		}
-		require.True(t, relabel.ProcessBuilder(b, job.MetricRelabelConfigs...))
-		return b.Labels()
+		got, kept := heard(job, target, labels.FromStrings(series...))
+		require.True(t, kept)
+		return got
 	}
 	want := func(replica string) labels.Labels {
 		return labels.FromStrings("__name__", "cluster:up:min", "cluster", "shop", "geography", "asia", "region", "asia-west", "cell", "asia-2", "edge_shard", "0", "edge_replica", replica)
@@ -150,7 +144,8 @@ func TestNothingUndeclaredPasses(t *testing.T) {
 	contract, err := rules.Load()
 	require.NoError(t, err)
 	pass := func(name string) bool {
-		return relabel.ProcessBuilder(labels.NewBuilder(labels.FromStrings("__name__", name, "cell", "asia-2", "target_cell", "asia-2")), job.MetricRelabelConfigs...)
+		_, kept := heard(job, model.LabelSet{"cell": "asia-2"}, labels.FromStrings("__name__", name, "cell", "asia-2"))
+		return kept
 	}
 	for _, s := range contract.Series {
 		for _, name := range s.Kind.Names(s.Name) {

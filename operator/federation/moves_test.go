@@ -116,7 +116,7 @@ func (w *world) readBy(t *testing.T, name string) []string {
 	text := w.ConfigMap(t, name).Data["prometheus.yml"]
 	var cells []string
 	for _, cell := range []string{"asia-1", "asia-2"} {
-		if containsLine(text, "target_cell: "+cell) {
+		if containsLine(text, "cell: "+cell) {
 			cells = append(cells, cell)
 		}
 	}
