@@ -97,10 +97,13 @@ func apiServer() (*envtest.Environment, error) {
 		Set("service-cluster-ip-range", "127.90.128.0/20").
 		Set("endpoint-reconciler-type", "none").
 		Set("kubelet-preferred-address-types", "InternalIP")
-	return &envtest.Environment{ControlPlane: envtest.ControlPlane{
-		Etcd:      &envtest.Etcd{Path: etcdPath},
-		APIServer: server,
-	}}, nil
+	return &envtest.Environment{
+		ControlPlane: envtest.ControlPlane{
+			Etcd:      &envtest.Etcd{Path: etcdPath},
+			APIServer: server,
+		},
+		ControlPlaneStartTimeout: 2 * time.Minute, // as for all tests: testkit
+	}, nil
 }
 
 // testNode is a running kubelet in a namespace of its own.
