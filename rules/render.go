@@ -107,7 +107,7 @@ func readGroup(t Tier, subject string) (rulefmt.RuleGroup, error) {
 // Render gives a tier's rule files for an interval, by name: their for and
 // keep_firing_for hold as many intervals as the rules are written for, and a for
 // of more than one interval, or a keep_firing_for of more than two, is at least
-// 10 s.
+// 10 s. An interval at which a window of a rule holds too few samples is refused.
 func Render(t Tier, interval time.Duration) (map[string][]byte, error) {
 	rendered, err := once(t, interval)
 	return maps.Clone(rendered), err
@@ -116,6 +116,9 @@ func Render(t Tier, interval time.Duration) (map[string][]byte, error) {
 func render(t Tier, interval time.Duration) (map[string][]byte, error) {
 	groups, err := Groups(t)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkWindows(groups, interval); err != nil {
 		return nil, err
 	}
 	out := make(map[string][]byte, len(groups.Groups))

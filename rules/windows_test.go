@@ -1,0 +1,27 @@
+package rules_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+func TestAnIntervalAtWhichAWindowCannotWorkIsRefused(t *testing.T) {
+	for _, tier := range rules.Tiers() {
+		for _, interval := range []time.Duration{time.Second, 15 * time.Second, 40 * time.Second} {
+			_, err := rules.Render(tier, interval)
+			require.NoError(t, err, "an interval that the tiers work with")
+		}
+	}
+	_, err := rules.Render(rules.Edge, 75*time.Second)
+	require.NoError(t, err, "four intervals are five minutes")
+	_, err = rules.Render(rules.Edge, 76*time.Second)
+	require.ErrorContains(t, err, "interval 1m16s: cluster:apiserver_requests:rate5m in edge-controlplane looks back over 5m0s, "+
+		"which must hold 4 intervals; make the interval 1m15s at most")
+	require.NotContains(t, err.Error(), "cluster:container_restarts:increase10m", "ten minutes hold enough")
+	_, err = rules.Render(rules.Cascade, 3*time.Minute)
+	require.ErrorContains(t, err, "cascade:rules_failed:increase10m in cascade-pipeline looks back over 10m0s")
+}
