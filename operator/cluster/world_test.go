@@ -203,7 +203,7 @@ type business struct {
 
 func startBusiness(t *testing.T) *business {
 	t.Helper()
-	env := &envtest.Environment{}
+	env := &envtest.Environment{ControlPlaneStartTimeout: 2 * time.Minute} // as for all tests: testkit
 	// In a folder of ours, so that it outlives a stop.
 	env.ControlPlane.Etcd = &envtest.Etcd{Path: testkit.Binary(t, "etcd"), DataDir: t.TempDir()}
 	env.ControlPlane.APIServer = &envtest.APIServer{Path: testkit.Binary(t, "kube-apiserver")}
