@@ -254,6 +254,10 @@ func (f *fleet) seriesBearTheDeclaredLabels(t *testing.T) {
 				got := recent(ctx, t, c, name)
 				require.Equal(t, recorded, len(got) > 0, "%s is at the %s or at %s, and not at both", name, s.From, c.address)
 				for _, set := range got {
+					if s.Name == "fleet:alert_held:info" {
+						require.Subset(t, declared, identifying(set, declared), "what is held has the labels that its alert has")
+						continue
+					}
 					require.ElementsMatch(t, declared, identifying(set, declared), name)
 				}
 			}
