@@ -11,7 +11,7 @@ func pipeline() page {
 	return page{
 		uid: PipelineUID, title: "Pharos: pipeline",
 		description: "The tiers themselves: who is heard of and how old that is, what they refuse, what fails in them, how large they are, and whether the centrals agree.",
-		panels:      slices.Concat(pipelineInNumbers(), lags(), failures(), sizes()),
+		panels:      slices.Concat(pipelineInNumbers(), lags(), failures(), sizes(), strains()),
 	}
 }
 
@@ -173,6 +173,55 @@ func sizes() []panel {
 			description: "Series that each central holds in memory.",
 			queries:     []query{{`max by (central) (prometheus_tsdb_head_series{job="central"})`, "{{central}}", ""}},
 			runbook:     "PharosCentralDown",
+		},
+	}
+}
+
+// strains are what fails next, or fails already and is seen nowhere else.
+func strains() []panel {
+	const perCell, perShard = "max by (geography, region, cell) (", "max by (geography, cascade_shard) ("
+	return []panel{
+		{
+			kind: list, title: "Edges near a limit", unit: units.PercentUnit, width: 12, height: 8,
+			description: "The twenty cells whose fullest target sends most of the samples that it may, and what nine of ten targets of the slowest job take. Above the limit nothing of a target is taken.",
+			queries: []query{
+				{top(20, perCell+"cell:scrape_fill:ratio)"), "of the samples", ""},
+				{perCell + "cell:scrape_duration:seconds) and " + top(20, perCell+"cell:scrape_fill:ratio)"), "slowest", units.Seconds},
+			},
+			runbook: "PharosScrapesNearLimit", opens: toCell(), rows: true,
+		},
+		{
+			kind: graph, title: "Cascades near a limit", unit: units.PercentUnit, width: 12, height: 8,
+			description: "Samples of the edge that sends a shard of a cascade most of what it may, and what the slowest scrape takes. Nothing where edges write.",
+			queries: []query{
+				{perShard + "cascade:scrape_fill:ratio)", cascadeShard + " samples", ""},
+				{perShard + "cascade:scrape_duration:seconds)", cascadeShard + " slowest", units.Seconds},
+			},
+			runbook: "PharosScrapesNearLimit",
+		},
+		{
+			kind: list, title: "Configurations refused", unit: units.BoolYesNo, width: 8, height: 8,
+			description: "Edges and cascades that go on with an older configuration, because they refused the newest.",
+			queries: []query{
+				{perCell + "cell:config_refused:bool) == 1", "edge", ""},
+				{perShard + "cascade:config_refused:bool) == 1", "cascade", ""},
+			},
+			runbook: "PharosConfigRefused",
+		},
+		{
+			kind: list, title: "Scrapes through edge agents that fail", unit: units.PercentUnit, width: 8, height: 8,
+			description: "Share of the scrapes of a component of a cluster that failed within ten minutes, where it is more than half, of the twenty worst.",
+			queries:     []query{{top(20, "max by (geography, region, cell, cluster, component) (cluster:agent_scrapes_failed:ratio)"), "fail", ""}},
+			runbook:     "PharosAgentScrapesFailing", opens: toCluster(), rows: true,
+		},
+		{
+			kind: graph, title: "Alerts not taken", unit: units.Short, width: 8, height: 8,
+			description: "Alerts that each central could not send to an Alertmanager, or gave up, within ten minutes.",
+			queries: []query{
+				{`sum by (central) (increase(prometheus_notifications_errors_total{job="central"}[10m]))`, "{{central}} not sent", ""},
+				{`sum by (central) (increase(prometheus_notifications_dropped_total{job="central"}[10m]))`, "{{central}} given up", ""},
+			},
+			runbook: "PharosAlertsUndelivered",
 		},
 	}
 }

@@ -118,13 +118,22 @@ func rareTroubles(at time.Time) []fleettest.Sample {
 	var out []fleettest.Sample
 	for name, value := range map[string]float64{
 		"cell:edge_up:max": 0, "cell:state_known:bool": 0, "cell:targets:count": 9, "cell:targets_up:count": 2,
-		"cluster:etcd_has_leader:min": 0, "cluster:etcd_members_missing:count": 1, "node:filesystem_full_in:seconds": 3600,
+		"cell:scrape_fill:ratio": 0.9, "cell:scrape_duration:seconds": 3, "cell:config_refused:bool": 1,
+		"cascade:scrape_fill:ratio": 0.9, "cascade:scrape_duration:seconds": 3, "cascade:config_refused:bool": 1,
+		"cluster:agent_scrapes_failed:ratio": 0.8,
+		"cluster:etcd_has_leader:min":        0, "cluster:etcd_members_missing:count": 1, "node:filesystem_full_in:seconds": 3600,
 	} {
 		about := map[string]string{"__name__": name, "geography": "asia", "region": "east", "cell": "asia-1", "edge_replica": "a", "edge_shard": "0", "cascade_replica": "a", "cascade_shard": "9"}
-		if strings.HasPrefix(name, "cell:") {
+		switch {
+		case strings.HasPrefix(name, "cell:"):
 			about["cell"] = "asia-2"
-		} else {
+		case strings.HasPrefix(name, "cascade:"):
+			about = map[string]string{"__name__": name, "geography": "asia", "cascade_shard": "9", "cascade_replica": "a"}
+		default:
 			about["cluster"] = "ruin"
+		}
+		if name == "cluster:agent_scrapes_failed:ratio" {
+			about["component"] = "kubelet"
 		}
 		if strings.HasPrefix(name, "node:") {
 			about["node"], about["mountpoint"] = "n", "/"
