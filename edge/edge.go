@@ -86,7 +86,7 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := rules.Files(rules.Edge, o.Interval, o.constants())
+	files, err := rules.Files(rules.Edge, o.Interval, o.Topology())
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// constants are what the edge's rules must know and cannot measure.
-func (o Options) constants() []rules.Constant {
+// Topology is what the edge's rules must know and cannot measure: it follows from
+// Interval, Size and Capacity.
+func (o Options) Topology() []rules.Constant {
 	out := []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}}
 	for _, c := range components() {
 		out = append(out, rules.Constant{

@@ -120,25 +120,6 @@ func parseGroups(t *testing.T, content []byte) *rulefmt.RuleGroups {
 	return &groups
 }
 
-func TestNarrow(t *testing.T) {
-	raw := map[string]bool{"up": true, "kube_node_info": true}
-	for query, want := range map[string]string{
-		`up`:                          `up{cluster!=""}`,
-		`up{job="state"}`:             `up{cluster!="",job="state"}`,
-		`up{cluster="_meta"}`:         `up{cluster="_meta"}`,
-		`up{cluster=~".*"}`:           `up{cluster!="",cluster=~".*"}`,
-		`recorded:by:us`:              `recorded:by:us`,
-		`rate(up[5m])`:                `rate(up{cluster!=""}[5m])`,
-		`up and on () kube_node_info`: `up{cluster!=""} and on () kube_node_info{cluster!=""}`,
-	} {
-		got, err := narrow(query, raw)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
-	}
-	_, err := narrow("sum(", raw)
-	require.Error(t, err)
-}
-
 // What is rendered for the Prometheus Operator is taken, strictly, by a real API
 // server that has the operator's own definitions.
 func TestExternalObjectsAreWhatTheOperatorDefines(t *testing.T) {

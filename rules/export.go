@@ -5,14 +5,18 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"go.yaml.in/yaml/v3"
 )
 
 // Export says how rules become objects that the Prometheus Operator reads.
 type Export struct {
-	// Interval that the durations of rules are scaled to.
+	// Interval at which the rules are evaluated, whatever the server's own is, and
+	// which their durations are scaled to.
 	Interval time.Duration
+	// Topology is what the rules read and cannot measure.
+	Topology []Constant
 	// Namespace of the objects. Unset leaves it to who applies them.
 	Namespace string
 	// Labels of the objects, by which a Prometheus resource selects them.
@@ -35,21 +39,33 @@ type metadata struct {
 }
 
 // PrometheusRules gives the rules of a tier as PrometheusRule objects, one for
-// each subject, in one YAML stream. The same input gives the same bytes. What an
-// edge's rules read of its topology is among them; what a cascade's and a
-// central's read depends on the fleet, and is rendered with their configuration.
+// each subject and one for the topology, if any is given, in one YAML stream. The
+// same input gives the same bytes.
+//
+// An edge's rules are narrow: a Prometheus that takes its rules from objects has
+// work of its own, and scrapes what is not the fleet's under the same names.
 func PrometheusRules(t Tier, e Export) ([]byte, error) {
 	groups, err := Groups(t)
 	if err != nil {
 		return nil, err
 	}
-	if t == Edge {
-		topology := topologyGroup([]Constant{{Record: "edge:interval:seconds", Value: e.Interval.Seconds()}})
+	if len(e.Topology) > 0 {
+		topology := topologyGroup(e.Topology)
 		topology.Name = string(t) + "-" + topology.Name
 		groups.Groups = append(groups.Groups, topology)
 	}
-	for _, g := range groups.Groups {
+	if t == Edge {
+		contract, err := Load()
+		if err != nil {
+			return nil, err
+		}
+		if err := contract.Narrow(groups.Groups); err != nil {
+			return nil, err
+		}
+	}
+	for i, g := range groups.Groups {
 		stretch(g, e.Interval)
+		groups.Groups[i].Interval = model.Duration(e.Interval)
 	}
 	return RuleObjects(groups.Groups, e)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
@@ -17,8 +18,13 @@ import (
 // TestExportedObjectsHoldTheSameRules reads the objects back.
 func TestExportedObjectsHoldTheSameRules(t *testing.T) {
 	labels := map[string]string{"release": "kube-prometheus", "odd": `quo"te: {{ . }}`}
+	contract, err := rules.Load()
+	require.NoError(t, err)
 	for _, tier := range rules.Tiers() {
-		export := rules.Export{Interval: 30 * time.Second, Namespace: "monitoring", Labels: labels}
+		export := rules.Export{
+			Interval: 30 * time.Second, Namespace: "monitoring", Labels: labels,
+			Topology: []rules.Constant{{Record: "edge:interval:seconds", Value: 30}},
+		}
 		raw, err := rules.PrometheusRules(tier, export)
 		require.NoError(t, err)
 		again, err := rules.PrometheusRules(tier, export)
@@ -53,13 +59,16 @@ func TestExportedObjectsHoldTheSameRules(t *testing.T) {
 		}
 		for name, file := range files {
 			want := parse(t, file).Groups[0]
+			want.Interval = model.Duration(30 * time.Second)
+			if tier == rules.Edge {
+				require.NoError(t, contract.Narrow([]rulefmt.RuleGroup{want}))
+			}
 			require.Equal(t, want, found[want.Name], name)
 			delete(found, want.Name)
 		}
-		if tier == rules.Edge {
-			require.Equal(t, "vector(30)", found["edge-topology"].Rules[0].Expr, "what the rules read of the topology")
-			delete(found, "edge-topology")
-		}
+		topology := string(tier) + "-topology"
+		require.Equal(t, []rulefmt.Rule{{Record: "edge:interval:seconds", Expr: "vector(30)"}}, found[topology].Rules)
+		delete(found, topology)
 		require.Empty(t, found)
 	}
 }

@@ -75,12 +75,28 @@ func TestContractCheckNeverPassesWhatItCannotRead(t *testing.T) {
 }
 
 func TestRulesExportRefusesWhatAClusterWouldRefuse(t *testing.T) {
-	_, err := answerOf(t, "rules", "export", "--interval", "1h", "--namespace", "A", "--label", "a b=c")
-	for _, want := range []string{`--tier "": must be one of`, "--interval: interval 1h0m0s", `--namespace "A": `, "--label a b=c: "} {
+	_, err := answerOf(t, "rules", "export", "--interval", "1h", "--namespace", "A", "--label", "a b=c", "--capacity", "clusters=60")
+	for _, want := range []string{
+		`--tier "": must be one of`, "--interval: interval 1h0m0s", `--namespace "A": `, "--label a b=c: ", `are those of the cell of an edge, and the tier is ""`,
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	_, err = answerOf(t, "rules", "export", "--tier", "edge", "--size", "Huge", "--capacity", "clusters=0,addresses=many,cpu=4")
+	for _, want := range []string{
+		`--size "Huge": must be Small, Medium or Large`, "--capacity clusters=0: the limit must be above 0", "--capacity addresses=many: the limit quantities must match",
+		"--capacity cpu=4: the pool must be addresses or clusters",
+	} {
 		require.ErrorContains(t, err, want)
 	}
 	out, err := answerOf(t, "rules", "export", "--tier", "edge", "--namespace", "monitoring", "--label", "release=x")
 	require.NoError(t, err)
 	require.Equal(t, strings.Count(out, "kind: PrometheusRule"), strings.Count(out, "namespace: monitoring"))
 	require.Contains(t, out, "release: x")
+	require.Equal(t, strings.Count(out, "kind: PrometheusRule"), strings.Count(out, "interval: 30s"), "each group says how often")
+	require.NotContains(t, out, "cell:capacity_limit:value", "which nobody has said")
+	out, err = answerOf(t, "rules", "export", "--tier", "edge", "--size", "Large", "--capacity", "addresses=4k", "--capacity", "clusters=60")
+	require.NoError(t, err)
+	for _, want := range []string{"cell:capacity_limit:value", "vector(4000)", "vector(60)", "edge:interval:seconds", "edge:sample_limit:count", "vector(1500000)"} {
+		require.Contains(t, out, want)
+	}
 }
