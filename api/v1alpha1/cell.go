@@ -33,6 +33,7 @@ type Cell struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || (has(self.edge.endpoints) && size(self.edge.endpoints) > 0)",message="an External edge needs edge.endpoints: the host:port of each of its Prometheus servers"
 // +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || !(has(self.edge.shards) && self.edge.shards > 1 || has(self.edge.replicas) || has(self.edge.staticTargets))",message="an External edge is somebody else's: edge.shards, edge.replicas and edge.staticTargets are for a Managed one"
+// +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.intervalSeconds) || (has(self.edge.mode) && self.edge.mode == 'External')",message="edge.intervalSeconds is that of an External edge; a Managed one has the Federation's"
 type CellSpec struct {
 	// Geography is the name of one of the Federation's geographies.
 	// +required
@@ -113,6 +114,14 @@ type Edge struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=270
 	Endpoints []string `json:"endpoints,omitempty"`
+	// IntervalSeconds is how often the servers of an External edge evaluate their
+	// rules. Unset means as often as the Federation says. What is so slow that its
+	// samples would be stale when they have come up to the centrals is not read: at
+	// most about twice the Federation's.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=140
+	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
 	// Shards divide the business clusters of the cell among so many edge
 	// servers. Unset means 1, or 2 in a Large cell; an External edge is one.
 	// +optional

@@ -117,6 +117,7 @@ const (
 // Link says how one tier feeds the next. What crosses is the same either way.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.type) || self.type != 'RemoteWrite' || has(self.receiveURL)",message="a RemoteWrite link needs receiveURL: the address at which edges reach the cascades"
+// +kubebuilder:validation:XValidation:rule="!has(self.credentials) || !has(self.receiveURL) || !has(self.type) || self.type != 'RemoteWrite' || self.receiveURL.startsWith('https://')",message="credentials need an https receiveURL: over plain http they would not be used, or everybody on the way could read them"
 type Link struct {
 	// Type unset means Federate.
 	// +optional
@@ -131,6 +132,52 @@ type Link struct {
 	// +kubebuilder:validation:Pattern=`^https?://[^\s/]+(/[^\s]*)?$`
 	// +kubebuilder:validation:XValidation:rule="self.contains('{shard}') && self.contains('{geography}')",message="receiveURL must contain {geography} and {shard}: each cascade shard is a server of its own"
 	ReceiveURL string `json:"receiveURL,omitempty"`
+	// Credentials are what a server that opens a connection between a cell and
+	// the hub shows, and knows the other end by: a cascade that reads edges when
+	// the link is Federate, which are then asked by https, and an edge that writes
+	// to cascades when it is RemoteWrite. Unset means neither, and that edges are
+	// read by plain http. Between cascades and centrals, which are in one cluster,
+	// there are none.
+	// +optional
+	Credentials *LinkCredentials `json:"credentials,omitempty"`
+}
+
+// LinkKey says what a Secret of a link is used for.
+// +kubebuilder:validation:Enum=Authority;Certificate;Token
+type LinkKey string
+
+const (
+	// LinkAuthority is the key ca.crt: who signed the certificate of the other end.
+	LinkAuthority LinkKey = "Authority"
+	// LinkCertificate is the keys tls.crt and tls.key: the certificate that is shown.
+	LinkCertificate LinkKey = "Certificate"
+	// LinkToken is the key token: the bearer token that is sent.
+	LinkToken LinkKey = "Token"
+)
+
+// LinkCredentials are files of a Secret, which are read anew when they change.
+type LinkCredentials struct {
+	// SecretName is a Secret in the namespace of the parts: of the hub when the
+	// link is Federate, of every cell when it is RemoteWrite.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	SecretName string `json:"secretName,omitempty"`
+	// Use says which of its keys are there: ca.crt for Authority, tls.crt and
+	// tls.key for Certificate, token for Token. Without Authority, the other end's
+	// certificate must be of an authority that the image of the server knows.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	Use []LinkKey `json:"use,omitempty"`
+	// ServerName is the name in the other end's certificate. Unset means that of
+	// the address.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$`
+	ServerName string `json:"serverName,omitempty"`
 }
 
 // EdgeDefaults say how managed edges are.

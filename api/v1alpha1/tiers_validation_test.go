@@ -2,6 +2,7 @@ package v1alpha1_test
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,12 @@ func federations() map[string]struct {
 		return federation(func(f *v1alpha1.FederationSpec) { f.LongTerm = []v1alpha1.LongTermStore{s} })
 	}
 	const both = "https://cascade-{geography}-{shard}.example.org/api/v1/write"
+	secured := func(kind v1alpha1.LinkType, url string, use ...v1alpha1.LinkKey) v1alpha1.Link {
+		if len(use) == 0 {
+			use = []v1alpha1.LinkKey{v1alpha1.LinkAuthority, v1alpha1.LinkCertificate, v1alpha1.LinkToken}
+		}
+		return v1alpha1.Link{Type: kind, ReceiveURL: url, Credentials: &v1alpha1.LinkCredentials{SecretName: "link", Use: use, ServerName: "edge.example.org"}}
+	}
 	return map[string]row{
 		"a retention that an edge cannot have":        {retention("24h", ""), "an edge needs at least 26h"},
 		"a day is too little, too":                    {retention("1d", ""), "an edge needs at least 26h"},
@@ -61,6 +68,15 @@ func federations() map[string]struct {
 		"a push to each shard":                        {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: both}), ""},
 		"a push to one of all shards":                 {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "https://a-{geography}/w"}), "must contain {geography} and {shard}"},
 		"a push to what is no URL":                    {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "{geography}{shard}"}), "spec.link.receiveURL"},
+		"a pull with everything that can be shown":    {link(secured("", "")), ""},
+		"a push with a token to https":                {link(secured(v1alpha1.LinkRemoteWrite, both, v1alpha1.LinkToken)), ""},
+		"a push with a token in the open":             {link(secured(v1alpha1.LinkRemoteWrite, strings.Replace(both, "https", "http", 1), v1alpha1.LinkToken)), "credentials need an https receiveURL"},
+		"a pull whose receiveURL nobody uses":         {link(secured("", strings.Replace(both, "https", "http", 1))), ""},
+		"a key of a Secret twice":                     {link(secured("", "", v1alpha1.LinkToken, v1alpha1.LinkToken)), "spec.link.credentials.use[1]: Duplicate value"},
+		"a key of a Secret that nobody knows":         {link(secured("", "", "Password")), "spec.link.credentials.use[0]"},
+		"credentials of nothing":                      {link(v1alpha1.Link{Credentials: &v1alpha1.LinkCredentials{SecretName: "link"}}), "spec.link.credentials.use"},
+		"credentials from nowhere":                    {link(v1alpha1.Link{Credentials: &v1alpha1.LinkCredentials{Use: []v1alpha1.LinkKey{v1alpha1.LinkToken}}}), "spec.link.credentials.secretName"},
+		"credentials from a path":                     {link(v1alpha1.Link{Credentials: &v1alpha1.LinkCredentials{SecretName: "../x", Use: []v1alpha1.LinkKey{v1alpha1.LinkToken}}}), "spec.link.credentials.secretName"},
 		"three replicas of an edge":                   {federation(func(s *v1alpha1.FederationSpec) { s.Edge.Replicas = ptr.To(int32(3)) }), "spec.edge.replicas"},
 		"a pair of edges":                             {federation(func(s *v1alpha1.FederationSpec) { s.Edge.Replicas = ptr.To(int32(2)) }), ""},
 		"a shard of nothing":                          {federation(func(s *v1alpha1.FederationSpec) { s.Geographies[0].MaxSeriesPerShard = ptr.To(int32(999)) }), "maxSeriesPerShard"},
@@ -96,12 +112,17 @@ func cells() map[string]struct {
 		})
 	}
 	return map[string]row{
-		"a size":                               {cell(func(s *v1alpha1.CellSpec) { s.Size = v1alpha1.CellLarge }), ""},
-		"a size that does not exist":           {cell(func(s *v1alpha1.CellSpec) { s.Size = "Huge" }), "spec.size"},
-		"shards and replicas":                  {edge(v1alpha1.Edge{Shards: ptr.To(int32(16)), Replicas: ptr.To(int32(2))}), ""},
-		"more shards than the contract allows": {edge(v1alpha1.Edge{Shards: ptr.To(int32(17))}), "spec.edge.shards"},
-		"shards of an External edge":           {with(func(e *v1alpha1.Edge) { e.Shards = ptr.To(int32(2)) }), "for a Managed one"},
-		"replicas of an External edge":         {with(func(e *v1alpha1.Edge) { e.Replicas = ptr.To(int32(1)) }), "for a Managed one"},
+		"a size":                                 {cell(func(s *v1alpha1.CellSpec) { s.Size = v1alpha1.CellLarge }), ""},
+		"a size that does not exist":             {cell(func(s *v1alpha1.CellSpec) { s.Size = "Huge" }), "spec.size"},
+		"shards and replicas":                    {edge(v1alpha1.Edge{Shards: ptr.To(int32(16)), Replicas: ptr.To(int32(2))}), ""},
+		"more shards than the contract allows":   {edge(v1alpha1.Edge{Shards: ptr.To(int32(17))}), "spec.edge.shards"},
+		"shards of an External edge":             {with(func(e *v1alpha1.Edge) { e.Shards = ptr.To(int32(2)) }), "for a Managed one"},
+		"replicas of an External edge":           {with(func(e *v1alpha1.Edge) { e.Replicas = ptr.To(int32(1)) }), "for a Managed one"},
+		"the interval of an External edge":       {with(func(e *v1alpha1.Edge) { e.IntervalSeconds = ptr.To(int32(30)) }), ""},
+		"an interval that no sample lasts":       {with(func(e *v1alpha1.Edge) { e.IntervalSeconds = ptr.To(int32(141)) }), "spec.edge.intervalSeconds"},
+		"an interval of nothing":                 {with(func(e *v1alpha1.Edge) { e.IntervalSeconds = ptr.To(int32(0)) }), "spec.edge.intervalSeconds"},
+		"an interval of a Managed edge":          {edge(v1alpha1.Edge{IntervalSeconds: ptr.To(int32(15))}), "that of an External edge"},
+		"an interval of an edge that is neither": {edge(v1alpha1.Edge{Mode: v1alpha1.EdgeManaged, IntervalSeconds: ptr.To(int32(15))}), "that of an External edge"},
 		"targets of an External edge": {with(func(e *v1alpha1.Edge) {
 			e.StaticTargets = []v1alpha1.StaticTarget{{Component: "etcd", Addresses: []string{"a:1"}}}
 		}), "for a Managed one"},

@@ -62,6 +62,7 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 		}
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.edge(s), Files: edges[s].files, Flags: edges[s].flags, Retention: workload.EdgeRetention(f), Size: edgeSize(c),
+			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite),
 		})...)
 	}
 	objects = append(objects, p.Program(workload.Program{Part: parts.agent()})...)
@@ -135,7 +136,7 @@ func readable(c *v1alpha1.Cell, f *v1alpha1.Federation, all []v1alpha1.Cell, see
 	now := c.DeepCopy()
 	now.Status.EdgeEndpoints, _ = endpoints(c, workload.EdgeServers(f, c), seen.Pods)
 	others := slices.DeleteFunc(slices.Clone(all), func(other v1alpha1.Cell) bool { return other.Name == c.Name })
-	if _, wrong := workload.Settle(workload.Feeding(f, append(others, *now))); wrong[c.Name] != nil {
+	if _, wrong := workload.Settle(f, workload.Feeding(f, append(others, *now))); wrong[c.Name] != nil {
 		return workload.Invalid(wrong[c.Name])
 	}
 	return nil

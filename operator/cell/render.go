@@ -63,7 +63,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (
 			Interval:        workload.Interval(f),
 			APIServer:       promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
 			AgentURL:        "http://" + agent,
-			Link:            promcfg.Link{Kind: promcfg.LinkKind(f.Spec.Link.Type)},
+			Link:            workload.Link(f, v1alpha1.LinkRemoteWrite),
 			Receivers:       receivers(f, c),
 			ClustersPerCell: max(workload.Clusters(c), edge.DefaultClustersPerCell),
 			Size:            c.Spec.Size,

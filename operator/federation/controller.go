@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -98,8 +99,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	// One cell that is wrong must not keep the others from being read.
 	expected := workload.Feeding(f, cells.Items)
-	feeding, wrong := workload.Settle(expected)
+	feeding, wrong := workload.Settle(f, expected)
 	found := found{cells: len(expected) - len(wrong), wrong: wrong}
+	maps.Copy(found.wrong, workload.Homeless(f, cells.Items))
 	if found.followed = check(f, workload.InCharge(all.Items)); found.followed == nil {
 		found.warnings, found.followed = r.follow(ctx, f, feeding)
 	}

@@ -159,7 +159,8 @@ func leavesOutTheWrongCell(t *testing.T, w *world) {
 	}
 	w.reconcile(t, "fleet")
 	ready = meta.FindStatusCondition(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady)
-	require.Equal(t, "every part is ready", ready.Message)
+	require.NotContains(t, ready.Message, "asia-0")
+	require.Contains(t, ready.Message, `Cell "lost" is not read: spec.geography: "atlantis" is none of the Federation's ["asia" "europe"]`)
 }
 
 func putsBackEdits(t *testing.T, w *world) {
@@ -221,7 +222,10 @@ func geographyRemoved(t *testing.T, w *world) {
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia-0"), &corev1.ConfigMap{})))
 	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
 	w.StatefulSet(t, "cascade-europe-0")
-	require.Zero(t, w.federation(t, "fleet").Status.Cells)
+	f = w.federation(t, "fleet")
+	require.Zero(t, f.Status.Cells)
+	require.Contains(t, meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady).Message,
+		`is not read: spec.geography: "asia" is none of the Federation's ["europe"]`, "cells that nobody expects any more are named")
 }
 
 func relayGoes(t *testing.T, w *world) {

@@ -112,6 +112,7 @@ func (h hub) workloads(r rendered) workload.Objects {
 	for _, s := range h.shards() {
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.cascade(s), Files: r.cascades[s].files, Flags: r.cascades[s].flags, Retention: retention,
+			Secrets: workload.LinkSecrets(h.f, v1alpha1.LinkFederate),
 		})...)
 	}
 	for _, replica := range replicas() {

@@ -103,7 +103,7 @@ func (h hub) api() promcfg.APIServer {
 	return promcfg.APIServer{URL: h.f.Spec.Network.APIServerURL, Namespace: h.namespace}
 }
 
-// link is how each tier feeds the next.
+// link is how cascades feed centrals.
 func (h hub) link() promcfg.Link { return promcfg.Link{Kind: promcfg.LinkKind(h.f.Spec.Link.Type)} }
 
 // receivers are the centrals, as cascades write to them.
@@ -121,14 +121,14 @@ func (h hub) receivers() []promcfg.Receiver {
 func (h hub) renderCascade(s shard) (server, error) {
 	o := cascade.Options{
 		Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api(),
-		Link: h.link(), Receivers: h.receivers(), MaxSeries: maxSeries(h.f, s.geography),
+		Link: workload.Link(h.f, v1alpha1.LinkFederate), Receivers: h.receivers(), MaxSeries: maxSeries(h.f, s.geography),
 	}
 	read := h.layouts[s.geography].ReadBy(s.number)
 	for _, c := range h.cells {
 		if _, found := slices.BinarySearch(read, c.Name); found && c.Spec.Geography == s.geography {
 			o.Cells = append(o.Cells, cascade.Cell{
 				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeDivision(h.f, &c).Shards, Endpoints: c.Status.EdgeEndpoints,
-				External: c.Spec.Edge.Mode == v1alpha1.EdgeExternal,
+				External: c.Spec.Edge.Mode == v1alpha1.EdgeExternal, Interval: workload.EdgeInterval(&c),
 			})
 			o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), cascade.DefaultClustersPerCell)
 		}
@@ -160,16 +160,12 @@ func stores(f *v1alpha1.Federation) []central.LongTerm {
 	for _, s := range f.Spec.LongTerm {
 		store := central.LongTerm{Name: s.Name, URL: s.URL}
 		if s.BearerTokenSecret != "" {
-			store.Credentials.BearerFile = secretFile(s.Name, "token")
+			store.Credentials.BearerFile = workload.SecretFile(s.Name, "token")
 		}
 		all = append(all, store)
 	}
 	return all
 }
-
-// secretFile is where a program finds a key of one of its Secrets, relative to
-// its configuration, as every path in one is.
-func secretFile(name, key string) string { return "../secrets/" + name + "/" + key }
 
 func valid(s server, err error, name string) (server, error) {
 	if err != nil {
@@ -213,7 +209,7 @@ func renderNotify(robots []v1alpha1.DingTalkRobot) (promcfg.Files, error) {
 			return nil, fmt.Errorf("spec.alerting.dingTalk[%s].url: %q does not end in %s", robot.Name, robot.URL, robotPath)
 		}
 		c.Robots = append(c.Robots, notify.Robot{
-			Name: robot.Name, URL: url, AccessTokenFile: secretFile(robot.Name, "accessToken"), SecretFile: secretFile(robot.Name, "secret"),
+			Name: robot.Name, URL: url, AccessTokenFile: workload.SecretFile(robot.Name, "accessToken"), SecretFile: workload.SecretFile(robot.Name, "secret"),
 		})
 	}
 	data, err := yaml.Marshal(c)

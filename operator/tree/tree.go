@@ -49,7 +49,7 @@ func New(fleet Fleet, namespace string) (*Tree, error) {
 		all = append(all, c.Cell)
 	}
 	var wrong map[string]error
-	t.cells, wrong = workload.Settle(workload.Feeding(f, all))
+	t.cells, wrong = workload.Settle(f, workload.Feeding(f, all))
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(wrong)) {
 		errs = append(errs, fmt.Errorf("%s: Cell %q: %w", fleet.at(name), name, wrong[name]))

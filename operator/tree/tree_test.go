@@ -149,7 +149,7 @@ func TestTheSameFleetGivesTheSameBytes(t *testing.T) {
 }
 
 func TestStrangeNamesStayWhole(t *testing.T) {
-	for _, region := range []string{`a"b`, "a,b", "中国", "{{ .Value }}", "$HOME", `back\\slash`, "no"} {
+	for _, region := range []string{`a"b`, "a,b", "中国", "{{ .Value }}", "{{ $labels.x }}", "$HOME", `back\\slash`, "no"} {
 		t.Run(region, func(t *testing.T) {
 			quotedRegion, err := yaml.Marshal(region)
 			require.NoError(t, err)
@@ -174,6 +174,14 @@ func TestNewRefuses(t *testing.T) {
 		"an unknown geography":    {[]string{federation, cellYAML("a", "atlantis", "a:9090")}, []string{`f.yaml:10: Cell "a": spec.geography: "atlantis" is none of Federation "fleet"`, `["asia" "europe"]`}},
 		"an address twice":        {[]string{federation, a, cellYAML("b", "asia", "a:9090")}, []string{`f.yaml:21: Cell "b": endpoint a:9090 of the edge belongs to Cell "a"`}},
 		"an address that is none": {[]string{federation, cellYAML("a", "asia", "http://a")}, []string{`f.yaml:10: Cell "a": endpoint of the edge`}},
+		"a geography renamed": {
+			[]string{strings.Replace(federation, "name: asia", "name: apac", 1), a},
+			[]string{`f.yaml:10: Cell "a": spec.geography: "asia" is none of Federation "fleet"`, `["apac" "europe"]`},
+		},
+		"an edge too slow to be fresh": {
+			[]string{federation, a + "    mode: External\n    intervalSeconds: 60\n"},
+			[]string{`f.yaml:10: Cell "a": spec.edge.intervalSeconds: a sample may be 1m50s old when it has come up, and counts as stale after 1m30s`},
+		},
 		"cluster IPs": {
 			[]string{federation + "  network:\n    serviceAddressing: ClusterIP\n", a},
 			[]string{"f.yaml:1: spec.network.serviceAddressing: cluster IPs are not known"},

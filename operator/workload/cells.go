@@ -24,12 +24,29 @@ func Feeding(f *v1alpha1.Federation, cells []v1alpha1.Cell) []v1alpha1.Cell {
 	return out
 }
 
+// Homeless says of each cell that names no geography of the Federation that it
+// does. Such a cell is neither read nor expected: after a geography has been
+// renamed, a picture without its cells would look whole.
+func Homeless(f *v1alpha1.Federation, cells []v1alpha1.Cell) map[string]error {
+	var names []string
+	for _, g := range f.Spec.Geographies {
+		names = append(names, g.Name)
+	}
+	out := map[string]error{}
+	for _, c := range cells {
+		if c.DeletionTimestamp.IsZero() && !slices.Contains(names, c.Spec.Geography) {
+			out[c.Name] = fmt.Errorf("spec.geography: %q is none of the Federation's %q; the fleet is counted without it until one of the two is changed", c.Spec.Geography, names)
+		}
+	}
+	return out
+}
+
 // Settle takes out of the cells of a Federation what would keep all of them from
 // being read, and says of each cell concerned what is wrong with it. A cell
-// whose endpoints cannot be used, because they are none or an older cell has
-// them, stays without any: it is expected, and seen to be missing. One that
-// cannot even be named is left out. The order given stays.
-func Settle(cells []v1alpha1.Cell) (settled []v1alpha1.Cell, wrong map[string]error) {
+// whose endpoints cannot be used, because they are none, an older cell has them,
+// or what they say comes too late, stays without any: it is expected, and seen to
+// be missing. One that cannot even be named is left out. The order given stays.
+func Settle(f *v1alpha1.Federation, cells []v1alpha1.Cell) (settled []v1alpha1.Cell, wrong map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(cells), func(a, b v1alpha1.Cell) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
 	})
@@ -39,13 +56,15 @@ func Settle(cells []v1alpha1.Cell) (settled []v1alpha1.Cell, wrong map[string]er
 	for _, c := range byAge {
 		if err := checkLabels(c); err != nil {
 			wrong[c.Name], unnamed[c.Name] = err, true
+		} else if err := checkLag(f, c); err != nil {
+			wrong[c.Name] = err
 		} else if err := take(owners, c); err != nil {
 			wrong[c.Name] = err
 		}
 	}
 	for _, c := range cells {
 		if wrong[c.Name] != nil {
-			c.Status.EdgeEndpoints = nil // of the copy alone
+			c.Status.EdgeEndpoints, c.Spec.Edge.IntervalSeconds = nil, nil // of the copy alone
 		}
 		if !unnamed[c.Name] {
 			settled = append(settled, c)
@@ -59,6 +78,16 @@ func checkLabels(c v1alpha1.Cell) error {
 		return err
 	}
 	return promcfg.CheckLabelValue("spec.region", c.Spec.Region)
+}
+
+// checkLag refuses an existing Prometheus that makes samples too rarely for them
+// to be fresh at a central, two hops up.
+func checkLag(f *v1alpha1.Federation, c v1alpha1.Cell) error {
+	made, interval := EdgeInterval(&c), Interval(f)
+	if made == 0 {
+		return nil
+	}
+	return promcfg.CheckLag("spec.edge.intervalSeconds", made, interval, promcfg.Timeout(interval), 2)
 }
 
 // endpoint is one of a geography: networks of two geographies may be alike, and

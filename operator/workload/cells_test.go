@@ -33,7 +33,7 @@ func TestSettle(t *testing.T) {
 		unnamed,
 	}
 	before := given[0].DeepCopy()
-	settled, wrong := Settle(given)
+	settled, wrong := Settle(&v1alpha1.Federation{}, given)
 	require.Equal(t, *before, given[0], "what was given has not changed")
 
 	endpoints := map[string][]string{}
@@ -54,7 +54,7 @@ func TestSettle(t *testing.T) {
 	require.ErrorContains(t, wrong["unnamed"], "spec.region")
 
 	twins := []v1alpha1.Cell{cellOf("b", 1, "asia", shared), cellOf("a", 1, "asia", shared)}
-	_, wrong = Settle(twins)
+	_, wrong = Settle(&v1alpha1.Federation{}, twins)
 	require.ErrorContains(t, wrong["b"], `"a"`, "of two of one age, the name decides, so that every run agrees")
 	require.NoError(t, wrong["a"])
 }

@@ -35,6 +35,15 @@ func Interval(f *v1alpha1.Federation) time.Duration {
 	return time.Duration(ptr.Deref(f.Spec.IntervalSeconds, 15)) * time.Second
 }
 
+// EdgeInterval is how often an External edge evaluates its rules, 0 where that is
+// as often as everybody does.
+func EdgeInterval(c *v1alpha1.Cell) time.Duration {
+	if c.Spec.Edge.Mode != v1alpha1.EdgeExternal {
+		return 0
+	}
+	return time.Duration(ptr.Deref(c.Spec.Edge.IntervalSeconds, 0)) * time.Second
+}
+
 // CheckName refuses an object whose name cannot be the value of a label: its
 // parts are found by it.
 func CheckName(o client.Object) error {

@@ -62,8 +62,9 @@ func Write(t *testing.T, dir string, files promcfg.Files) {
 }
 
 // Check has promcfg.Validate and the real promtool accept the files, laid out
-// as in a pod: in etc/prometheus, with a service account beside.
-func Check(t *testing.T, files promcfg.Files) {
+// as in a pod: in etc/prometheus, with a service account beside, and in
+// etc/secrets the files of Secrets that are named, such as link/ca.crt.
+func Check(t *testing.T, files promcfg.Files, secrets ...string) {
 	t.Helper()
 	require.NoError(t, promcfg.Validate(files))
 	root := t.TempDir()
@@ -71,6 +72,10 @@ func Check(t *testing.T, files promcfg.Files) {
 	Write(t, dir, files)
 	account := filepath.Join(root, "var", "run", "secrets", "kubernetes.io", "serviceaccount")
 	Write(t, account, promcfg.Files{"token": []byte("token"), "ca.crt": []byte("")})
+	for _, name := range secrets {
+		folder, key := filepath.Split(filepath.Join(root, "etc", "secrets", name))
+		Write(t, folder, promcfg.Files{key: []byte("secret")})
+	}
 	out, err := exec.Command(testkit.Binary(t, "promtool"), "check", "config", filepath.Join(dir, promcfg.ConfigFile)).CombinedOutput()
 	require.NoError(t, err, "promtool check config:\n%s", out)
 }

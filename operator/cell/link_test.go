@@ -1,0 +1,50 @@
+package cell
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
+)
+
+// An edge that writes shows what the Secret of the link has, and one that is read
+// has no need of it.
+func TestAnEdgeThatWritesShowsTheLinksCredentials(t *testing.T) {
+	f := &v1alpha1.Federation{}
+	f.Spec.Geographies = []v1alpha1.Geography{{Name: "asia"}}
+	f.Spec.Link = v1alpha1.Link{
+		Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "https://{geography}-{shard}.example.org/api/v1/write",
+		Credentials: &v1alpha1.LinkCredentials{SecretName: "hub-access", Use: []v1alpha1.LinkKey{v1alpha1.LinkAuthority, v1alpha1.LinkToken}},
+	}
+	f.Status.Geographies = []v1alpha1.GeographyStatus{{Name: "asia", Cells: []v1alpha1.CellPlacement{{Name: "one", Shard: 3}}}}
+	c := &v1alpha1.Cell{}
+	c.Name, c.Spec.Geography, c.Spec.Region = "one", "asia", "r"
+	mounted := func() (secrets []string, config string) {
+		r, err := Render(c, f, "pharos-system")
+		require.NoError(t, err)
+		promcfgtest.Check(t, r.Files["edge"], "link/ca.crt", "link/token")
+		for _, o := range r.Objects {
+			if s, is := o.(*appsv1ac.StatefulSetApplyConfiguration); is {
+				for _, v := range s.Spec.Template.Spec.Volumes {
+					if v.Secret != nil {
+						secrets = append(secrets, *v.Secret.SecretName)
+					}
+				}
+			}
+		}
+		return secrets, string(r.Files["edge"]["prometheus.yml"])
+	}
+	secrets, config := mounted()
+	require.Equal(t, []string{"hub-access"}, secrets)
+	require.Contains(t, config, "url: https://asia-3.example.org/api/v1/write")
+	require.Contains(t, config, "credentials_file: ../secrets/link/token")
+	require.Contains(t, config, "ca_file: ../secrets/link/ca.crt")
+	require.NotContains(t, config, "cert_file")
+	f.Spec.Link.Type = v1alpha1.LinkFederate
+	secrets, config = mounted()
+	require.Empty(t, secrets)
+	require.NotContains(t, config, "secrets/link")
+}
