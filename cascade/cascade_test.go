@@ -106,6 +106,7 @@ func TestRenderRefuses(t *testing.T) {
 		"no region":       {func(o *cascade.Options) { o.Cells[0].Region = "" }, `cell "asia-2": region: is empty`},
 		"endpoint":        {func(o *cascade.Options) { o.Cells[0].Endpoints[0] = "http://a:1" }, `cell "asia-2": endpoint: "http://a:1"`},
 		"shared endpoint": {func(o *cascade.Options) { o.Cells[0].Endpoints[0] = "127.64.2.9:9090" }, `cell "asia-2": endpoint 127.64.2.9:9090 belongs to cell "asia-1" already`},
+		"other name":      {func(o *cascade.Options) { o.Cells[0].Endpoints[0] = "127.64.2.9:09090" }, `cell "asia-2": endpoint 127.64.2.9:09090 belongs to cell "asia-1" already`},
 		"endpoint twice":  {func(o *cascade.Options) { o.Cells[0].Endpoints[0] = "10.2.0.6:9090" }, `endpoint 10.2.0.6:9090 belongs to cell "asia-2" already`},
 		"interval":        {func(o *cascade.Options) { o.Interval = -1 }, "interval -1ns"},
 		"API server":      {func(o *cascade.Options) { o.APIServer.URL = "ftp://a" }, "API server URL"},

@@ -56,10 +56,10 @@ func (c Cell) check(owner map[string]string) error {
 		if err := promcfg.CheckAddress(fmt.Sprintf("cell %q: endpoint", c.Name), endpoint); err != nil {
 			return err
 		}
-		if other, taken := owner[endpoint]; taken {
+		if other, taken := owner[promcfg.Endpoint(endpoint)]; taken {
 			return fmt.Errorf("cell %q: endpoint %s belongs to cell %q already", c.Name, endpoint, other)
 		}
-		owner[endpoint] = c.Name
+		owner[promcfg.Endpoint(endpoint)] = c.Name
 	}
 	return nil
 }

@@ -29,8 +29,10 @@ func (o Options) check() error {
 		}
 	}
 	errs = append(errs, oneOf(place+"unverified component", o.Unverified, checkable()), oneOf(place+"component to skip", o.Skip, skippable()))
+	owners := map[string]int{}
 	for i, t := range o.Targets {
-		errs = append(errs, checkTarget(fmt.Sprintf("%starget %d", place, i), t))
+		what := fmt.Sprintf("%starget %d", place, i)
+		errs = append(errs, checkTarget(what, t), o.checkSkipped(what, t), o.checkShared(what, i, owners))
 	}
 	errs = append(errs, o.checkLink(place))
 	if o.Static != nil {

@@ -33,7 +33,17 @@ func TestRenderRefusesTargetsAndSizes(t *testing.T) {
 		"API server of another": {target("kube-apiserver", "shop", "", "a:1"), []string{`kube-apiserver of business cluster "shop"`, "the edge agent reads it"}},
 		"kubelet of another":    {target("kubelet", "shop", "HTTPS", "a:1"), []string{"a credential that an edge must not have"}},
 		"cluster's name":        {target("etcd", "_meta", "", "a:1"), []string{"no business cluster can be called _meta"}},
-		"no addresses":          {target("etcd", "", ""), []string{"target 0: has no addresses"}},
+		"skipped and named": {func(o *Options) { target("etcd", "shop", "", "a:1")(o); o.Skip = []v1alpha1.TargetComponent{"etcd"} }, []string{
+			`target 0: etcd is among the components to skip, so that nothing of [a:1] would be scraped`,
+		}},
+		"two clusters' server": {func(o *Options) {
+			target("etcd", "shop", "", "a:1")(o)
+			target("etcd", "bank", "", "A.:01")(o)
+			target("etcd", "", "", "b:1", "B:1")(o)
+		}, []string{
+			`target 1: etcd at A.:01 is named already, of cluster "shop" by target 0`, `target 2: etcd at B:1 is named already, of the meta cluster by target 2`,
+		}},
+		"no addresses": {target("etcd", "", ""), []string{"target 0: has no addresses"}},
 		"everything at once": {func(o *Options) {
 			target("etcd", "", "", "a:1")(o)
 			target("etcd", "", "", "a", "b:0")(o)
@@ -59,6 +69,8 @@ func TestTargetsThatTheCellNames(t *testing.T) {
 		{Component: "node-exporter", Addresses: []string{"10.0.0.1:9100", "[fd00::1]:9100"}},
 		{Component: "node-exporter", Cluster: "shop", Addresses: []string{"10.0.0.4:9100"}},
 		{Component: "kube-scheduler", Addresses: []string{"10.0.0.1:10259"}},
+		{Component: "kubelet", Addresses: []string{"10.0.0.9:10250"}},
+		{Component: "cadvisor", Addresses: []string{"10.0.0.9:10250"}}, // the same server in another capacity
 	}
 	require.Equal(t, []map[string]string{{"cluster": "_meta"}}, groupLabels(o, "etcd", meta))
 	require.Equal(t, []map[string]string{{"cluster": "shop", "__scheme__": "https"}}, groupLabels(o, "etcd", business))

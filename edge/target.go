@@ -106,6 +106,40 @@ func checkTarget(what string, t v1alpha1.StaticTarget) error {
 	return errors.Join(errs...)
 }
 
+// checkSkipped refuses a target of a component that is not scraped: nobody would
+// miss it.
+func (o Options) checkSkipped(what string, t v1alpha1.StaticTarget) error {
+	if !slices.Contains(o.Skip, t.Component) {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is among the components to skip, so that nothing of %v would be scraped; take the target out, or the component out of skip",
+		what, t.Component, t.Addresses)
+}
+
+// checkShared refuses a server that is named twice: what it tells would be counted
+// for each of the clusters that it is said to be of. owners has, by component and
+// address, which target named it.
+func (o Options) checkShared(what string, i int, owners map[string]int) error {
+	var errs []error
+	for _, address := range o.Targets[i].Addresses {
+		id := string(o.Targets[i].Component) + " " + promcfg.Endpoint(address)
+		if first, taken := owners[id]; taken {
+			errs = append(errs, fmt.Errorf("%s: %s at %s is named already, of %s by target %d; a server is of one cluster, and is counted for each that names it",
+				what, o.Targets[i].Component, address, ofWhom(o.Targets[first]), first))
+			continue
+		}
+		owners[id] = i
+	}
+	return errors.Join(errs...)
+}
+
+func ofWhom(t v1alpha1.StaticTarget) string {
+	if t.Cluster == "" {
+		return "the meta cluster"
+	}
+	return fmt.Sprintf("cluster %q", t.Cluster)
+}
+
 // checkAsked refuses a target for what it is and how it would be asked.
 func checkAsked(what string, t v1alpha1.StaticTarget) error {
 	component := string(t.Component)

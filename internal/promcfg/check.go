@@ -3,6 +3,7 @@ package promcfg
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -41,6 +42,26 @@ func CheckAddress(what, address string) error {
 		return fmt.Errorf("%s: %q has no valid host", what, address)
 	}
 	return nil
+}
+
+// Endpoint is an address as it is compared with others: host names know no case
+// and may end in a dot, a port may begin with zeros, and an IP address has many
+// spellings. What CheckAddress refuses is left as it is.
+func Endpoint(address string) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return address
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		host = ip.Unmap().String()
+	} else {
+		host = strings.ToLower(strings.TrimSuffix(host, "."))
+	}
+	return net.JoinHostPort(host, strconv.FormatUint(n, 10))
 }
 
 // CheckURL refuses what is not an absolute URL of one of the schemes. The

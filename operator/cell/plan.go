@@ -83,7 +83,7 @@ func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 	if f == nil {
 		return &workload.Problem{Reason: v1alpha1.ReasonProgressing, Err: errors.New("waiting for a Federation in the hub")}
 	}
-	if err := errors.Join(workload.CheckInterval(f), workload.CheckRetention(f)); err != nil {
+	if err := errors.Join(workload.CheckInterval(f), workload.CheckRetention(f), workload.CheckEndpoints(f, c)); err != nil {
 		return err
 	}
 	var names []string

@@ -84,3 +84,28 @@ func TestAnExternalEdgeIsGivenWhatItIncludes(t *testing.T) {
 		}
 	}
 }
+
+// What would be rendered without a word and could never work is refused, by the
+// operator and by whoever renders files.
+func TestACellThatCannotWorkIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*v1alpha1.CellSpec)
+		want   string
+	}{
+		"a server without an address": {func(s *v1alpha1.CellSpec) {
+			s.Size, s.Edge.Replicas, s.Edge.Endpoints = v1alpha1.CellLarge, ptr.To(int32(2)), []string{"a:1", "b:1"}
+		}, "spec.edge.endpoints: names 2 addresses, and the edge has 4 servers"},
+		"skipped and named": {func(s *v1alpha1.CellSpec) {
+			s.Edge.Skip = []v1alpha1.TargetComponent{"etcd"}
+			s.Edge.StaticTargets = []v1alpha1.StaticTarget{{Component: "etcd", Addresses: []string{"10.0.0.1:2381"}}}
+		}, "etcd is among the components to skip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "asia-1"}, Spec: v1alpha1.CellSpec{Geography: "asia", Region: "east"}}
+			tc.change(&c.Spec)
+			f := &v1alpha1.Federation{Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}}}
+			_, err := Render(c, f, "pharos-system")
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}

@@ -63,7 +63,7 @@ const robot = `  alerting:
 
 func TestEverythingRenderedIsAccepted(t *testing.T) {
 	made, err := read(t, federation+robot,
-		cellYAML("asia-1", "asia", "a:9090"), cellYAML("asia-2", "asia", "b:9090")+"    shards: 2\n    replicas: 2\n", cellYAML("europe-1", "europe", "a:9090"))
+		cellYAML("asia-1", "asia", "a:9090"), cellYAML("asia-2", "asia", `b:9090", "b:9091", "b:9092", "b:9093`)+"    shards: 2\n    replicas: 2\n", cellYAML("europe-1", "europe", "e:9090"))
 	files := rendered(t, made, err)
 	var folders []string
 	for dir, content := range byServer(files) {
@@ -140,7 +140,7 @@ func TestFilesAreThoseOfTheObjects(t *testing.T) {
 }
 
 func TestTheSameFleetGivesTheSameBytes(t *testing.T) {
-	cells := []string{cellYAML("asia-2", "asia", "b:9090"), cellYAML("asia-1", "asia", "a:9090"), cellYAML("europe-1", "europe", "a:9090")}
+	cells := []string{cellYAML("asia-2", "asia", "b:9090"), cellYAML("asia-1", "asia", "a:9090"), cellYAML("europe-1", "europe", "e:9090")}
 	made, err := read(t, append([]string{federation}, cells...)...)
 	first := rendered(t, made, err)
 	slices.Reverse(cells)

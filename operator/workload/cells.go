@@ -52,7 +52,7 @@ func Settle(f *v1alpha1.Federation, cells []v1alpha1.Cell) (settled []v1alpha1.C
 	})
 	wrong = map[string]error{}
 	unnamed := map[string]bool{}
-	owners := map[endpoint]string{}
+	owners := map[string]string{}
 	for _, c := range byAge {
 		if err := checkLabels(c); err != nil {
 			wrong[c.Name], unnamed[c.Name] = err, true
@@ -90,23 +90,26 @@ func checkLag(f *v1alpha1.Federation, c v1alpha1.Cell) error {
 	return promcfg.CheckLag("spec.edge.intervalSeconds", made, interval, promcfg.Timeout(interval), 2)
 }
 
-// endpoint is one of a geography: networks of two geographies may be alike, and
-// no cascade reads both.
-type endpoint struct{ geography, address string }
-
-// take gives a cell all of its endpoints, or none.
-func take(owners map[endpoint]string, c v1alpha1.Cell) error {
+// take gives a cell all of its endpoints, or none. All cascades run in the hub,
+// so that an address is one server's whatever the geography.
+func take(owners map[string]string, c v1alpha1.Cell) error {
+	mine := map[string]string{}
 	for _, address := range c.Status.EdgeEndpoints {
 		if err := promcfg.CheckAddress("endpoint of the edge", address); err != nil {
 			return err
 		}
-		if owner, taken := owners[endpoint{c.Spec.Geography, address}]; taken {
+		at := promcfg.Endpoint(address)
+		if other, twice := mine[at]; twice {
+			return fmt.Errorf("endpoints %s and %s of the edge are one server, which would be taken for two (spec.edge.endpoints)", other, address)
+		}
+		mine[at] = address
+		if owner, taken := owners[at]; taken {
 			return fmt.Errorf("endpoint %s of the edge belongs to Cell %q, which is older, already; "+
-				"each edge needs an address of its own that the cascade can tell apart (spec.edge.endpoints)", address, owner)
+				"each edge needs an address of its own that the cascades can tell apart, in whatever geography (spec.edge.endpoints)", address, owner)
 		}
 	}
-	for _, address := range c.Status.EdgeEndpoints {
-		owners[endpoint{c.Spec.Geography, address}] = c.Name
+	for at := range mine {
+		owners[at] = c.Name
 	}
 	return nil
 }

@@ -29,7 +29,9 @@ func TestSettle(t *testing.T) {
 		cellOf("asia-2", 0, "asia", "10.0.0.5:9090"),
 		cellOf("asia-3", 9, "asia", "http://10.0.0.2"),
 		cellOf("asia-4", 0, "asia", "10.0.0.7:9090"),
+		cellOf("asia-5", 0, "asia", "edge.asia-5:9090", "EDGE.asia-5.:09090"),
 		cellOf("europe-1", 0, "europe", shared),
+		cellOf("europe-2", 0, "europe", "[::ffff:10.0.0.7]:9090"),
 		unnamed,
 	}
 	before := given[0].DeepCopy()
@@ -46,9 +48,14 @@ func TestSettle(t *testing.T) {
 		"asia-2":     {"10.0.0.5:9090"}, // what is refused as a whole takes nothing from others
 		"asia-3":     nil,
 		"asia-4":     {"10.0.0.7:9090"},
-		"europe-1":   {shared}, // another cascade's
+		"asia-5":     nil,
+		"europe-1":   nil, // all cascades are in the hub
+		"europe-2":   nil,
 	}, endpoints)
-	require.Len(t, wrong, 3)
+	require.Len(t, wrong, 6)
+	require.ErrorContains(t, wrong["europe-1"], `endpoint 10.0.0.1:9090 of the edge belongs to Cell "asia-1"`)
+	require.ErrorContains(t, wrong["europe-2"], `belongs to Cell "asia-4"`)
+	require.ErrorContains(t, wrong["asia-5"], `endpoints edge.asia-5:9090 and EDGE.asia-5.:09090 of the edge are one server`)
 	require.ErrorContains(t, wrong["a-newcomer"], `endpoint 10.0.0.1:9090 of the edge belongs to Cell "asia-1"`)
 	require.ErrorContains(t, wrong["asia-3"], "http://10.0.0.2")
 	require.ErrorContains(t, wrong["unnamed"], "spec.region")

@@ -141,6 +141,20 @@ func EdgeServers(f *v1alpha1.Federation, c *v1alpha1.Cell) []EdgeServer {
 	return all
 }
 
+// CheckEndpoints refuses endpoints of a managed edge that are not one for each of
+// its servers: a shard that nobody reads would keep the cell stale for ever, and
+// an address too many would be down for ever. While the cell changes its shards it
+// may have those of either division.
+func CheckEndpoints(f *v1alpha1.Federation, c *v1alpha1.Cell) error {
+	given := uint(len(c.Spec.Edge.Endpoints))
+	shards, replicas := EdgeShards(c), EdgeReplicas(f, c)
+	if given == 0 || c.Spec.Edge.Mode == v1alpha1.EdgeExternal || given == shards*replicas || given == uint(len(EdgeServers(f, c))) {
+		return nil
+	}
+	return Invalidf("spec.edge.endpoints: names %d addresses, and the edge has %d servers: shards (%d, by spec.size and spec.edge.shards) times replicas (%d, "+
+		"by spec.edge.replicas, else the Federation's); the cascade reads each server at an address of its own: name %d", given, shards*replicas, shards, replicas, shards*replicas)
+}
+
 // Clusters is how many business clusters a cell is to host at most: what its
 // pool says, else what its size means.
 func Clusters(c *v1alpha1.Cell) uint {

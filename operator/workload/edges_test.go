@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -82,6 +83,46 @@ func TestEndpointsOfAnExternalEdgeAreReplicas(t *testing.T) {
 	c := &v1alpha1.Cell{Spec: v1alpha1.CellSpec{Edge: v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"a:1", "b:1"}}}}
 	require.EqualValues(t, 2, EdgeReplicas(&v1alpha1.Federation{}, c))
 	require.EqualValues(t, 1, EdgeShards(c))
+}
+
+// Whether each server has an address of its own.
+func TestEndpointsAreOneForEachServer(t *testing.T) {
+	large, pair := v1alpha1.CellSpec{Size: v1alpha1.CellLarge}, v1alpha1.CellSpec{Edge: v1alpha1.Edge{Replicas: ptr.To(int32(2))}}
+	largePair := v1alpha1.CellSpec{Size: v1alpha1.CellLarge, Edge: v1alpha1.Edge{Replicas: ptr.To(int32(2))}}
+	foreign := v1alpha1.CellSpec{Edge: v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Replicas: ptr.To(int32(1))}}
+	for name, tc := range map[string]struct {
+		cell   v1alpha1.CellSpec
+		given  int
+		status v1alpha1.CellPlacement
+		want   string
+	}{
+		"those of its pods":         {cell: largePair},
+		"one":                       {cell: v1alpha1.CellSpec{}, given: 1},
+		"one for a pair":            {cell: pair, given: 1, want: "names 1 addresses, and the edge has 2 servers: shards (1, by"},
+		"three for a pair":          {cell: pair, given: 3, want: "names 3 addresses, and the edge has 2 servers"},
+		"a pair that became Large":  {cell: largePair, given: 2, want: "names 2 addresses, and the edge has 4 servers: shards (2, by spec.size and spec.edge.shards) times replicas (2,"},
+		"Large":                     {cell: large, given: 2},
+		"somebody else's":           {cell: foreign, given: 3},
+		"grows, with the new ones":  {cell: large, given: 2, status: v1alpha1.CellPlacement{Name: "c", EdgeShards: 1}},
+		"grows, with the old one":   {cell: large, given: 1, status: v1alpha1.CellPlacement{Name: "c", EdgeShards: 1}},
+		"grows, with neither":       {cell: large, given: 3, status: v1alpha1.CellPlacement{Name: "c", EdgeShards: 1}, want: "name 2"},
+		"shrinks, with the old two": {cell: v1alpha1.CellSpec{}, given: 2, status: v1alpha1.CellPlacement{Name: "c", EdgeShards: 2, EdgeShardsBeside: ptr.To(int32(1))}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: tc.cell}
+			for i := range tc.given {
+				c.Spec.Edge.Endpoints = append(c.Spec.Edge.Endpoints, fmt.Sprintf("a:%d", i+1))
+			}
+			f := &v1alpha1.Federation{}
+			f.Status.Geographies = []v1alpha1.GeographyStatus{{Cells: []v1alpha1.CellPlacement{tc.status}}}
+			err := CheckEndpoints(f, c)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
 }
 
 func TestClustersOfACell(t *testing.T) {
