@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,8 @@ func (e exit) Unwrap() error { return e.error }
 var errDiffers = errors.New("what would be rendered differs from what is there")
 
 type renderFlags struct {
-	federation, cells, out, diff, namespace string
+	federation, cells, out, diff, plan, namespace string
+	endMoves                                      bool
 }
 
 func newRenderCommand() *cobra.Command {
@@ -46,16 +48,22 @@ them. --out writes the tree whole or not at all: hub/ and cells/NAME/, each with
 manifests/ (Kubernetes objects, a file for each part) and files/ (what is in
 their ConfigMaps). --diff shows what would change in a folder, and ends with 0
 when nothing would and with 1 when something would. Trouble of any kind ends
-with 2.`,
+with 2.
+
+The tree has plan.yaml, which the next render goes on from: cells stay on their
+cascades, and one that has to move is read by both until a render with
+--end-moves.`,
 		Args: func(cmd *cobra.Command, args []string) error { return trouble(cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error { return trouble(flags.run(cmd.Context(), cmd)) },
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return trouble(err) })
 	f := cmd.Flags()
 	f.StringVar(&flags.federation, "federation", "", "file with the Federation (required)")
-	f.StringVar(&flags.cells, "cells", "", "file with Cells, or folder whose .yaml, .yml and .json files have them; default the file of the Federation")
+	f.StringVar(&flags.cells, "cells", "", "file with Cells, or folder whose .yaml, .yml and .json files, kustomization.yaml aside, have them; default the file of the Federation")
 	f.StringVar(&flags.out, "out", "", "folder to write")
 	f.StringVar(&flags.diff, "diff", "", "folder to compare with, instead of writing")
+	f.StringVar(&flags.plan, "plan", "", "file with the plan of the last render; default plan.yaml in the folder of --out or --diff")
+	f.BoolVar(&flags.endMoves, "end-moves", false, "take every cell that moves one step further: what was rendered last is deployed, and both centrals hear of the cell from where it goes")
 	f.StringVar(&flags.namespace, "namespace", deploy.Namespace, "namespace of the parts, in the hub and in the cells")
 	return cmd
 }
@@ -81,7 +89,11 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	t, err := tree.New(fleet, f.namespace)
+	before, err := f.before()
+	if err != nil {
+		return err
+	}
+	t, err := tree.Continue(fleet, f.namespace, before, f.endMoves)
 	if err != nil {
 		return err
 	}
@@ -103,4 +115,12 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files of the hub, with %d cascades, and of %d cells; %d changed, %d removed\n",
 		f.out, summary.Files, cascades, cells, summary.Changed, summary.Removed)
 	return nil
+}
+
+// before is the plan that the render goes on from.
+func (f renderFlags) before() (tree.Plan, error) {
+	if f.plan != "" {
+		return tree.ReadPlan(f.plan)
+	}
+	return tree.PlanOf(cmp.Or(f.out, f.diff))
 }

@@ -7,20 +7,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// lines knows on which line each field of a document stands.
+// lines knows on which line of a file each field of a document stands.
 type lines struct {
-	start Place
-	root  *yaml.Node
+	file string
+	root *yaml.Node
 }
 
-// newLines reads a document that is known to be YAML. Where this parser does
-// not agree, every field stands where the document begins.
-func newLines(d document) lines {
-	var root yaml.Node
-	if err := yaml.Unmarshal(d.raw, &root); err != nil || len(root.Content) != 1 {
-		return lines{start: d.at}
+// under are the lines of what a path leads to.
+func (l lines) under(path string) lines {
+	for _, step := range steps(path) {
+		if _, value := child(l.root, step); value != nil {
+			l.root = value
+		}
 	}
-	return lines{start: d.at, root: root.Content[0]}
+	return l
 }
 
 // at is where the value of a path begins.
@@ -29,10 +29,7 @@ func (l lines) at(path string) Place { return l.find(path, "") }
 // find is where the value of a path under another one begins, or of as much of
 // it as there is.
 func (l lines) find(under, path string) Place {
-	node, line := l.root, 1
-	if node != nil {
-		line = node.Line
-	}
+	node, line := l.root, l.root.Line
 	for _, step := range append(steps(under), steps(path)...) {
 		key, value := child(node, step)
 		if value == nil {
@@ -40,7 +37,7 @@ func (l lines) find(under, path string) Place {
 		}
 		node, line = value, key.Line
 	}
-	return Place{l.start.File, l.start.Line + line - 1}
+	return Place{l.file, line}
 }
 
 // steps divides a path such as spec.items[2].name at its dots and brackets.
@@ -50,9 +47,6 @@ func steps(path string) []string {
 
 // child is the field or the item of a node, and the node that stands for it.
 func child(node *yaml.Node, step string) (key, value *yaml.Node) {
-	if node == nil {
-		return nil, nil
-	}
 	if node.Kind == yaml.AliasNode {
 		node = node.Alias
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/pharos-fleet/pharos/operator/tree"
 )
@@ -78,7 +79,18 @@ func TestReadFindsCells(t *testing.T) {
 			"f.yaml": federation,
 			"l.yaml": "apiVersion: v1\nkind: List\nitems:\n" + indented(cellYAML("a", "asia", "a:9090")) + indented(cellYAML("b", "asia", "b:9090")),
 		}, "l.yaml", []string{"a", "b"}},
-		"nowhere": {map[string]string{"f.yaml": federation, "cells/README.md": "none yet"}, "cells", nil},
+		"in documents with something behind their dashes, or an end": {map[string]string{
+			"f.yaml": "%YAML 1.1\n--- !!map\n" + federation + "...\n",
+			"c.yaml": "\ufeff--- # a\n" + cellYAML("a", "asia", "a:9090") + "---\t# b\n" + cellYAML("b", "asia", "b:9090") + "...\n# c\n--- !!map\n" + cellYAML("c", "asia", "c:9090"),
+		}, "c.yaml", []string{"a", "b", "c"}},
+		"in files whose names are in capitals": {map[string]string{
+			"f.yaml": federation, "cells/A.YAML": cellYAML("a", "asia", "a:9090"), "cells/B.Yml": cellYAML("b", "asia", "b:9090"),
+		}, "cells", []string{"a", "b"}},
+		"beside a list of resources for kustomize": {map[string]string{
+			"f.yaml": federation, "cells/a.yaml": cellYAML("a", "asia", "a:9090"), "cells/kustomization.yaml": "resources: [a.yaml]\n",
+		}, "cells", []string{"a"}},
+		"in an empty list": {map[string]string{"f.yaml": federation, "l.yaml": "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"}, "l.yaml", nil},
+		"nowhere":          {map[string]string{"f.yaml": federation, "cells/README.md": "none yet"}, "cells", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := lay(t, tc.files)
@@ -119,11 +131,59 @@ func TestReadRefuses(t *testing.T) {
 		},
 		"a field that is there twice": {
 			map[string]string{"c.yaml": good + "kind: Cell\n"},
-			[]string{"c.yaml:1:", `"kind" already`},
+			[]string{`c.yaml:11: is no YAML: key "kind" already set`},
 		},
 		"what is no YAML": {
 			map[string]string{"c.yaml": good + "---\nkind: [Cell\n"},
-			[]string{"c.yaml:12:", "did not find expected"},
+			[]string{"c.yaml:12: is no YAML: did not find expected"},
+		},
+		"what is no YAML in several places": {
+			map[string]string{"f.yaml": federation + "kind: A\n", "c.yaml": "# a\n" + good + "kind: B\n---\na: 1\nb: 2\na: 3\n"},
+			[]string{"f.yaml:9: is no YAML", "c.yaml:12: is no YAML", "c.yaml:16: is no YAML"},
+		},
+		"what is no YAML, nobody knows where": {
+			map[string]string{"c.yaml": good + "---\nkind: *Cell\n"},
+			[]string{"c.yaml:1: here or further down is no YAML: yaml: unknown anchor 'Cell'"},
+		},
+		"a document that is ended and not begun": {
+			map[string]string{"c.yaml": good + "...\n" + cellYAML("b", "asia", "b:9090")},
+			[]string{"c.yaml:11: is no YAML: did not find expected <document start>"},
+		},
+		"a wrong document with something behind its dashes": {
+			map[string]string{"c.yaml": good + "--- # of b\n" + cellYAML("b", "asia", "b:9090") + "x: 1\n"},
+			[]string{`c.yaml:22: Cell: unknown field "x"`},
+		},
+		"a key that is no string": {
+			map[string]string{"c.yaml": good + "on: 1\n"},
+			[]string{"c.yaml:1: the key true is no string"},
+		},
+		"a number that JSON does not have": {
+			map[string]string{"c.yaml": good + "x: .nan\n"},
+			[]string{"c.yaml:1: ", "NaN"},
+		},
+		"a misspelt list": {
+			map[string]string{"c.yaml": "apiVersion: v1\nkind: List\nitem:\n" + indented(good)},
+			[]string{`c.yaml:3: List: unknown field "item"`, "c.yaml:1: List: needs apiVersion: v1, and items"},
+		},
+		"a list of nobody": {
+			map[string]string{"c.yaml": "kind: List\nitems: []\n"},
+			[]string{"c.yaml:1: List: needs apiVersion: v1"},
+		},
+		"a list of what is no list": {
+			map[string]string{"c.yaml": "apiVersion: v1\nkind: List\nitems: 1\n"},
+			[]string{"c.yaml:1: List: json: cannot unmarshal"},
+		},
+		"what is being deleted": {
+			map[string]string{"c.yaml": strings.Replace(good, "  name: a\n", "  name: a\n  deletionTimestamp: \"2026-01-01T00:00:00Z\"\n", 1)},
+			[]string{"c.yaml:5: Cell: metadata.deletionTimestamp: a was being deleted"},
+		},
+		"rules over several fields beside other mistakes": {
+			map[string]string{"c.yaml": good + "    mode: External\n    shards: 2\n  size: Huge\n"},
+			[]string{"c.yaml:13: Cell: spec.size: Unsupported value", "c.yaml:1: Cell: rules over several fields could not be looked at"},
+		},
+		"rules over several fields beside a duplicate": {
+			map[string]string{"f.yaml": federation + "    - name: asia\n  link:\n    type: RemoteWrite\n"},
+			[]string{"f.yaml:9: Federation: spec.geographies[2]: Duplicate value", "f.yaml:10: Federation: spec.link: Invalid value"},
 		},
 		"what is no object": {map[string]string{"c.yaml": "- 1\n"}, []string{"c.yaml:1: is no object"}},
 		"a type that the field is not": {
@@ -161,8 +221,8 @@ func TestReadRefuses(t *testing.T) {
 		"no Federation":       {map[string]string{"f.yaml": good}, []string{"f.yaml: there is no Federation in it"}},
 		"several Federations": {map[string]string{"c.yaml": "---\n" + federation}, []string{"f.yaml:1 and", "c.yaml:2: there are several Federations"}},
 		"a wrong item of a list": {
-			map[string]string{"c.yaml": "kind: List\nitems:\n" + indented(good) + indented(good+"x: 1\n")},
-			[]string{`c.yaml:23: Cell: unknown field "x"`},
+			map[string]string{"c.yaml": "apiVersion: v1\nkind: List\nitems:\n" + indented(good) + indented(good+"x: 1\n")},
+			[]string{`c.yaml:24: Cell: unknown field "x"`},
 		},
 		"everything at once": {
 			map[string]string{"f.yaml": federation + "  colour: blue\n", "c.yaml": good + "colour: red\n"},
@@ -186,4 +246,42 @@ func TestReadRefuses(t *testing.T) {
 		_, err = tree.Read(filepath.Join(dir, "f.yaml"), filepath.Join(dir, "cells"))
 		require.ErrorIs(t, err, os.ErrNotExist)
 	})
+}
+
+// A cell that is not found would be removed: so a link is followed where it is
+// named, and refused where it may hide a part of the fleet.
+func TestReadAndLinks(t *testing.T) {
+	dir := lay(t, map[string]string{
+		"f.yaml": federation, "real/a.yaml": cellYAML("a", "asia", "a:9090"), "more/b.yaml": cellYAML("b", "asia", "b:9090"),
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	link := func(target, name string) { t.Helper(); require.NoError(t, os.Symlink(target, at(name))) }
+	link("real", "cells")
+	link("../more/b.yaml", "real/c.yaml")
+	fleet, err := tree.Read(at("f.yaml"), at("cells"))
+	require.NoError(t, err)
+	require.Len(t, fleet.Cells, 2, "the folder is a link, and so is a file in it")
+
+	link("../more", "real/more")
+	_, err = tree.Read(at("f.yaml"), at("cells"))
+	require.ErrorContains(t, err, at("cells/more")+" is a link to a folder")
+	require.NoError(t, os.Remove(at("real/more")))
+
+	link("../gone", "real/gone")
+	_, err = tree.Read(at("f.yaml"), at("cells"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "cells/gone")
+}
+
+// Nobody writes to the pipe: to read it would be to wait for ever.
+func TestReadRefusesWhatIsNoFile(t *testing.T) {
+	dir := lay(t, map[string]string{"f.yaml": federation, "cells/a.yaml": cellYAML("a", "asia", "a:9090")})
+	pipe := filepath.Join(dir, "cells", "pipe.yaml")
+	require.NoError(t, unix.Mkfifo(pipe, 0o600))
+	for _, at := range [][2]string{{"f.yaml", "cells"}, {"f.yaml", "cells/pipe.yaml"}, {"cells/pipe.yaml", "cells"}} {
+		_, err := tree.Read(filepath.Join(dir, at[0]), filepath.Join(dir, at[1]))
+		require.ErrorContains(t, err, pipe+" is no regular file")
+	}
+	_, err := tree.Read(filepath.Join(dir, "cells"), "")
+	require.ErrorContains(t, err, "cells is no regular file")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -88,13 +89,23 @@ func (s schemas) problems(kind string, raw []byte) []problem {
 	errs := apivalidation.ValidateObjectMetaAccessor(&object, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, c.values)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object.Object)...)
-	if len(errs) == 0 { // as the API server: rules are written for objects of the right shape
+	var all []problem
+	if slices.ContainsFunc(errs, misshapen) {
+		all = append(all, problem{"", errors.New("rules over several fields could not be looked at because of the other mistakes in it")})
+	} else {
 		broken, _ := c.rules.Validate(context.Background(), nil, c.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, broken...)
 	}
-	var all []problem
 	for _, err := range errs {
 		all = append(all, problem{err.Field, errors.New(err.Error())})
 	}
 	return all
+}
+
+// misshapen tells of mistakes that leave an object without the shape, or the
+// size, that rules are written for, as the API server does.
+func misshapen(err *field.Error) bool {
+	return slices.Contains([]field.ErrorType{
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+	}, err.Type)
 }
