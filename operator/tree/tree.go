@@ -33,10 +33,20 @@ type Tree struct {
 	Warnings []string
 }
 
-// New checks the fleet as a whole: each cell is there once, has a geography of
-// the Federation, and an address of its own. It says where the trouble is.
+// New is a tree that goes on from no other one.
 func New(fleet Fleet, namespace string) (*Tree, error) {
+	return Continue(fleet, namespace, Plan{}, false)
+}
+
+// Continue checks the fleet as a whole: each cell is there once, has a geography
+// of the Federation, and an address of its own. It says where the trouble is.
+// Cells stay where the plan before has them; with none, where the status of the
+// Federation has them. Moves go on until they are to end.
+func Continue(fleet Fleet, namespace string, before Plan, endMoves bool) (*Tree, error) {
 	f := &fleet.Federation
+	if len(before.Geographies) > 0 {
+		f.Status.Geographies = before.Geographies
+	}
 	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet)); err != nil {
 		return nil, err
 	}
@@ -57,12 +67,9 @@ func New(fleet Fleet, namespace string) (*Tree, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	var err error
-	if t.layouts, err = federation.Plan(f, t.cells, federation.Heard{}); err != nil {
-		return nil, fmt.Errorf("%s: %w", fleet.At, err)
+	if err := t.place(endMoves); err != nil {
+		return nil, err
 	}
-	// Where edges write, they must know which shards read their cell.
-	t.fleet.Federation.Status.Geographies = federation.Status(f, t.cells, t.layouts, federation.Heard{})
 	t.Warnings = t.warnings()
 	return t, nil
 }
@@ -110,6 +117,9 @@ func placed(fleet Fleet) error {
 	return errors.Join(errs...)
 }
 
+// plan is what the next render goes on from.
+func (t *Tree) plan() Plan { return Plan{Geographies: t.fleet.Federation.Status.Geographies} }
+
 func (t *Tree) warnings() []string {
 	var out []string
 	if len(t.cells) == 0 {
@@ -125,7 +135,7 @@ func (t *Tree) warnings() []string {
 			out = append(out, "geography "+g.Name+": "+w)
 		}
 	}
-	return out
+	return append(out, t.moves()...)
 }
 
 // File is one rendered file; its path is relative and has forward slashes.
@@ -134,7 +144,7 @@ type File struct {
 	Content []byte
 }
 
-// Each gives every rendered file, hub first and then the cells by name. A few
+// Each gives every rendered file: the plan, the hub, then the cells by name. A few
 // cells are rendered at once, so that a fleet of any size needs the memory of a
 // few.
 func (t *Tree) Each(yield func(File) error) error {
@@ -146,7 +156,11 @@ func (t *Tree) Each(yield func(File) error) error {
 	if err != nil {
 		return err
 	}
-	if err := each(files, yield); err != nil {
+	plan, err := t.plan().file()
+	if err != nil {
+		return err
+	}
+	if err := each(append([]File{plan}, files...), yield); err != nil {
 		return err
 	}
 	workers := runtime.GOMAXPROCS(0)
@@ -197,6 +211,9 @@ func (t *Tree) Servers() (cascades, cells int) {
 	return cascades, len(t.cells)
 }
 
+// manifests is the folder of the objects of a place.
+const manifests = "manifests"
+
 // lay puts the objects of a place, those of one name in one file, into a folder
 // of their own, and the files of its servers into another: what reads a folder
 // of objects must not find anything else in it.
@@ -217,7 +234,7 @@ func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files)
 	}
 	var files []File
 	for _, name := range slices.Sorted(maps.Keys(documents)) {
-		files = append(files, File{path.Join(dir, "manifests", name+".yaml"), documents[name]})
+		files = append(files, File{path.Join(dir, manifests, name+".yaml"), documents[name]})
 	}
 	for _, server := range slices.Sorted(maps.Keys(servers)) {
 		for _, name := range slices.Sorted(maps.Keys(servers[server])) {

@@ -67,6 +67,11 @@ func TestEverythingRenderedIsAccepted(t *testing.T) {
 	files := rendered(t, made, err)
 	var folders []string
 	for dir, content := range byServer(files) {
+		if dir == "" {
+			require.Len(t, content, 1)
+			require.Contains(t, content, tree.PlanFile)
+			continue
+		}
 		folders = append(folders, dir)
 		switch {
 		case strings.HasSuffix(dir, "/manifests/"):

@@ -1,0 +1,178 @@
+package tree_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/operator/tree"
+)
+
+// dense has cascades that hold a few cells each.
+var dense = strings.Replace(federation, "- name: asia\n", "- name: asia\n      maxSeriesPerShard: 20000\n", 1)
+
+// sized are so many cells, each of the size that it is given, else Small.
+func sized(sizes map[int]string, numbers ...int) []string {
+	var cells []string
+	for _, i := range numbers {
+		size := sizes[i]
+		if size == "" {
+			size = "Small"
+		}
+		cells = append(cells, strings.Replace(cellYAML(fmt.Sprintf("asia-%02d", i), "asia", fmt.Sprintf("a%02d:9090", i)), "spec:\n", "spec:\n  size: "+size+"\n", 1)+"    shards: 1\n")
+	}
+	return cells
+}
+
+func upTo(n int) []int {
+	var all []int
+	for i := range n {
+		all = append(all, i)
+	}
+	return all
+}
+
+// again renders documents into a folder where something may have been rendered.
+func again(t *testing.T, dir string, endMoves bool, documents ...string) *tree.Tree {
+	t.Helper()
+	f := lay(t, map[string]string{"f.yaml": strings.Join(documents, "---\n")})
+	fleet, err := tree.Read(filepath.Join(f, "f.yaml"), "")
+	require.NoError(t, err)
+	before, err := tree.PlanOf(dir)
+	require.NoError(t, err)
+	made, err := tree.Continue(fleet, "pharos-system", before, endMoves)
+	require.NoError(t, err)
+	write(t, made, dir)
+	return made
+}
+
+var target = regexp.MustCompile(`- (a\d\d):9090`)
+
+// readBy tells which cascades read each cell, from the configurations that are
+// in a folder.
+func readBy(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	out := map[string][]string{}
+	for name, content := range contents(t, dir) {
+		if !strings.HasPrefix(name, "hub/files/cascade-asia-") || !strings.HasSuffix(name, "/prometheus.yml") {
+			continue
+		}
+		for _, m := range target.FindAllStringSubmatch(content, -1) {
+			out[m[1]] = append(out[m[1]], filepath.Base(filepath.Dir(name)))
+		}
+	}
+	for cell := range out {
+		slices.Sort(out[cell])
+	}
+	return out
+}
+
+// Whatever one change of a fleet does, a cell that was read by a cascade is read
+// by that one in the next render too, and by no third one.
+func TestNoCellLeavesItsCascadeInOneRender(t *testing.T) {
+	for name, change := range map[string]struct {
+		sizes   map[int]string
+		numbers []int
+	}{
+		"one cell grows":    {map[int]string{7: "Large"}, upTo(60)},
+		"one cell goes":     {nil, upTo(60)[1:]},
+		"one cell comes":    {nil, upTo(61)},
+		"many cells shrink": {nil, upTo(20)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			again(t, out, false, append([]string{dense}, sized(nil, upTo(60)...)...)...)
+			before := readBy(t, out)
+			again(t, out, false, append([]string{dense}, sized(change.sizes, change.numbers...)...)...)
+			now := readBy(t, out)
+			require.Len(t, now, len(change.numbers))
+			for cell, by := range now {
+				require.LessOrEqual(t, len(by), 2, cell)
+				if len(before[cell]) > 0 {
+					require.Contains(t, by, before[cell][0], "cell %s left %s and is read by %s", cell, before[cell], by)
+				}
+			}
+		})
+	}
+}
+
+// A cell that moves is in two cascades for as many renders as the team wants, and
+// in the new one alone when it says so.
+func TestAMoveEndsWhenItIsToldTo(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	small, grown := append([]string{dense}, sized(nil, upTo(16)...)...), append([]string{dense}, sized(map[int]string{0: "Large"}, upTo(16)...)...)
+	again(t, out, false, small...)
+	made := again(t, out, false, grown...)
+	moving := readBy(t, out)
+	var twice []string
+	for cell, by := range moving {
+		if len(by) == 2 {
+			twice = append(twice, cell)
+		}
+	}
+	require.NotEmpty(t, twice, "the shard of the cell that has grown is too full")
+	require.Len(t, made.Warnings, len(twice))
+	require.Contains(t, made.Warnings[0], "until a render with --end-moves")
+
+	first := contents(t, out)
+	again(t, out, false, grown...)
+	require.Equal(t, first, contents(t, out), "the same input gives the same bytes")
+
+	again(t, out, true, grown...)
+	for cell, by := range readBy(t, out) {
+		if slices.Contains(twice, cell) {
+			require.NotContains(t, by, moving[cell][0], "the cell has left")
+			require.Contains(t, by, moving[cell][1])
+		}
+	}
+}
+
+// An edge that gets more servers is divided over as many renders as it takes.
+func TestAnEdgeIsDividedStepByStep(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	one := []string{federation, strings.Replace(cellYAML("a", "asia", "a0:9090"), `["a0:9090"]`, `["a0:9090"]`, 1) + "    shards: 1\n"}
+	two := []string{federation, strings.Replace(cellYAML("a", "asia", "a0:9090"), `["a0:9090"]`, `["a0:9090", "a1:9090"]`, 1) + "    shards: 2\n"}
+	expected := func() int {
+		return strings.Count(contents(t, out)["hub/files/central-a/topology.rules.yaml"], "edge_shard: ")
+	}
+	again(t, out, false, one...)
+	require.Equal(t, 1, expected())
+	again(t, out, false, two...)
+	require.Equal(t, 1, expected(), "the new server has not been heard of")
+	require.DirExists(t, filepath.Join(out, "cells/a/files/edge-1-a"))
+	again(t, out, true, two...)
+	require.Equal(t, 2, expected())
+	both := contents(t, out)["cells/a/files/edge/prometheus.yml"]
+	made := again(t, out, true, two...)
+	require.Equal(t, 2, expected())
+	require.NotEqual(t, both, contents(t, out)["cells/a/files/edge/prometheus.yml"], "each server watches what is its own")
+	require.Empty(t, made.Warnings)
+}
+
+func TestThePlanIsKept(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	documents := append([]string{dense}, sized(nil, upTo(3)...)...)
+	again(t, out, false, documents...)
+	plan := filepath.Join(out, tree.PlanFile)
+
+	raw, err := os.ReadFile(plan)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(plan))
+	_, err = tree.PlanOf(out)
+	require.ErrorContains(t, err, "plan.yaml was rendered and is gone")
+
+	require.NoError(t, os.WriteFile(plan, append(raw, "cells: 3\n"...), 0o600))
+	_, err = tree.PlanOf(out)
+	require.ErrorContains(t, err, plan+": is no plan that a render wrote")
+	require.ErrorContains(t, err, `unknown field "cells"`)
+
+	empty, err := tree.PlanOf(t.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, empty.Geographies)
+}
