@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
@@ -126,17 +128,38 @@ func (c *contractCheck) series(i item, s Series) {
 	i.common(s.Name, s.Help, s.Kind, s.Labels)
 	i.oneOf(at("kind"), "kind", string(s.Kind), string(Gauge), string(Counter), string(Info), string(Histogram), string(Native))
 	i.oneOf(at("max", "per"), "max.per", s.Max.Per, "cluster", "cell", "geography", "fleet")
-	if s.Unit == "" {
-		i.wrong(at("unit"), "unit: is empty")
-	}
-	if s.Max.Series == 0 {
-		i.wrong(at("max", "series"), "max.series: is 0, so the link would break on the first")
-	}
+	i.text("unit", s.Unit)
+	i.most(s)
 	if s.From.rank() < 0 || s.To.rank() < s.From.rank() {
 		i.wrong(at("from"), "from %q to %q: must be edge, cascade or central, upwards", s.From, s.To)
 		return
 	}
 	i.size(s)
+}
+
+// mostSeries is far more than a server could hold of one name.
+const mostSeries = 10_000_000
+
+// most refuses a number of series that is none, as it is written: the library
+// that reads YAML makes a whole number of a fraction.
+func (i item) most(s Series) {
+	switch written := content(Descend(i.node, "max", "series")); {
+	case s.Max.Series == 0:
+		i.wrong(at("max", "series"), "max.series: is 0, so the link would break on the first")
+	case written.Tag != "!!int" || s.Max.Series > mostSeries:
+		i.wrong(at("max", "series"), "max.series: %s is no whole number from 1 to %d", written.Value, mostSeries)
+	}
+}
+
+// text refuses what is not there, and what the reference page and the texts of
+// dashboards could not hold.
+func (i item) text(field, value string) {
+	switch {
+	case value == "":
+		i.wrong(at(field), "%s: is empty", field)
+	case strings.ContainsFunc(value, unicode.IsControl) || strings.Contains(value, "|") || strings.Contains(value, "{{"):
+		i.wrong(at(field), "%s: %q has what would break the page that is made of it: a line's end or another control character, | or {{", field, value)
+	}
 }
 
 // size bounds what a central holds of each business cluster.
@@ -159,9 +182,7 @@ func (c *contractCheck) raw(i item, r Raw) {
 	i.common(r.Name, r.Help, r.Kind, r.Labels)
 	i.oneOf(at("kind"), "kind", string(r.Kind), "", string(Gauge), string(Counter), string(Info), string(Histogram), string(Native))
 	i.oneOf(at("tier"), "tier", string(r.Tier), string(Edge), string(Cascade), string(Central), string(everyTier))
-	if r.Source == "" {
-		i.wrong(at("source"), "source: is empty")
-	}
+	i.text("source", r.Source)
 }
 
 func (i item) common(name, help string, kind Kind, labels []string) {
@@ -175,9 +196,7 @@ func (i item) common(name, help string, kind Kind, labels []string) {
 		}
 		i.seen[full] = Descend(i.node, "name").Line
 	}
-	if help == "" {
-		i.wrong(at("help"), "help: is empty")
-	}
+	i.text("help", help)
 	for n, l := range labels {
 		switch {
 		case !model.LegacyValidation.IsValidLabelName(l) || slices.Contains(labels[:n], l):

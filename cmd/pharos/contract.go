@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -42,7 +43,7 @@ what is declared and there, by labels that are there. Without flags it checks wh
 			if err != nil {
 				return err
 			}
-			err = lint.Check(in)
+			checked, err := lint.Check(in)
 			if problems, ok := errors.AsType[rules.Problems](err); ok {
 				fmt.Fprintln(cmd.OutOrStdout(), problems)
 				return fmt.Errorf("checking against the contract: %d wrong, each with its place above", len(problems))
@@ -50,8 +51,9 @@ what is declared and there, by labels that are there. Without flags it checks wh
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rule files, %d dashboards and %d files of policies fit it\n",
-				in.Contract.Name, len(slices.Concat(slices.Collect(maps.Values(in.Rules))...)), len(in.Dashboards), len(in.Policies))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rule files, %d dashboards and %d files of policies fit it, with %d, %d and %d queries\n",
+				in.Contract.Name, len(slices.Concat(slices.Collect(maps.Values(in.Rules))...)), len(in.Dashboards), len(in.Policies),
+				checked.Rules, checked.Dashboards, checked.Policies)
 			return nil
 		},
 	}
@@ -85,7 +87,18 @@ func (c contractFiles) read() (lint.Input, error) {
 }
 
 func readFile(what, path string) (lint.File, error) {
-	raw, err := os.ReadFile(path)
+	// Whoever opens a pipe waits for what may never come.
+	if info, err := os.Stat(path); err != nil {
+		return lint.File{}, fmt.Errorf("reading the %s: %w", what, err)
+	} else if !info.Mode().IsRegular() {
+		return lint.File{}, fmt.Errorf("reading the %s: %s is no regular file", what, path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return lint.File{}, fmt.Errorf("reading the %s: %w", what, err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	raw, err := io.ReadAll(io.LimitReader(f, lint.MaxFile+1))
 	if err != nil {
 		return lint.File{}, fmt.Errorf("reading the %s: %w", what, err)
 	}
@@ -102,17 +115,25 @@ func (c contractFiles) readContract() (lint.File, error) {
 
 func (c contractFiles) readRules() (map[rules.Tier][]lint.File, error) {
 	out := map[rules.Tier][]lint.File{}
-	for _, tier := range rules.Tiers() {
-		var err error
-		if c.rules == "" {
-			out[tier], err = builtInRules(tier)
-		} else {
-			out[tier], err = readFolder("rules", filepath.Join(c.rules, string(tier)), rules.FileSuffix)
+	if c.rules == "" {
+		for _, tier := range rules.Tiers() {
+			var err error
+			if out[tier], err = builtInRules(tier); err != nil {
+				return nil, err
+			}
 		}
-		if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err := onlyTiers(c.rules); err != nil {
+		return nil, err
+	}
+	for _, tier := range rules.Tiers() {
+		dir := filepath.Join(c.rules, string(tier))
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			continue // the folder may have rules of one tier only
 		}
-		if err != nil {
+		var err error
+		if out[tier], err = readFolder("rules", dir, rules.FileSuffix); err != nil {
 			return nil, err
 		}
 	}
@@ -120,6 +141,43 @@ func (c contractFiles) readRules() (map[rules.Tier][]lint.File, error) {
 		return nil, fmt.Errorf("reading the rules in %q: none of its folders edge, cascade and central has a file whose name ends in %s", c.rules, rules.FileSuffix)
 	}
 	return out, nil
+}
+
+// onlyTiers refuses rule files that are in no folder of a tier, and folders that
+// are a tier's but for the case: nobody would check what is in them.
+func onlyTiers(dir string) error {
+	var errs []error
+	err := fs.WalkDir(os.DirFS(dir), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		tier, _, _ := strings.Cut(path, "/")
+		if slices.Contains(rules.Tiers(), rules.Tier(tier)) {
+			return nil
+		}
+		const advice = "would not be checked; the folders of the tiers are edge, cascade and central"
+		lower := strings.ToLower(path)
+		switch {
+		case slices.Contains(rules.Tiers(), rules.Tier(lower)):
+			errs = append(errs, fmt.Errorf("reading the rules: what is in %s %s", filepath.Join(dir, path), advice))
+			return skip(d)
+		case strings.HasSuffix(lower, ".rules.yaml") || strings.HasSuffix(lower, ".rules.yml"):
+			errs = append(errs, fmt.Errorf("reading the rules: %s %s", filepath.Join(dir, path), advice))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading the rules: %w", err)
+	}
+	return errors.Join(errs...)
+}
+
+// skip goes on beside a folder, and not in it.
+func skip(d fs.DirEntry) error {
+	if d.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
 }
 
 func builtInRules(tier rules.Tier) ([]lint.File, error) {

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -24,7 +26,7 @@ func answerOf(t *testing.T, args ...string) (string, error) {
 func TestWhatIsBuiltInFitsTheContract(t *testing.T) {
 	out, err := answerOf(t, "contract", "check")
 	require.NoError(t, err, out)
-	require.Contains(t, out, "fit it")
+	require.Regexp(t, `fit it, with [1-9]\d+, [1-9]\d+ and 0 queries\n$`, out)
 	out, err = answerOf(t, "contract", "check", "--contract", "../../rules/contract.yaml", "--rules", "../../rules",
 		"--dashboards", "../../dashboards/json", "--policies", "../../deploy/examples/remediation-policy.yaml")
 	require.NoError(t, err, out)
@@ -51,19 +53,47 @@ func TestContractCheckNeverPassesWhatItCannotRead(t *testing.T) {
 	empty, odd := t.TempDir(), t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(odd, "edge"), 0o700))
 	require.NoError(t, os.WriteFile(filepath.Join(odd, "edge", "a.yaml"), nil, 0o600))
+	// folder has one good file of rules, and something beside.
+	folder := func(beside func(dir string) error) string {
+		dir := t.TempDir()
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, "central"), 0o700))
+		require.NoError(t, os.CopyFS(filepath.Join(dir, "central"), os.DirFS("../../rules/central")))
+		require.NoError(t, beside(dir))
+		return dir
+	}
+	file := func(path ...string) func(dir string) error {
+		return func(dir string) error {
+			at := filepath.Join(append([]string{dir}, path...)...)
+			return errors.Join(os.MkdirAll(filepath.Dir(at), 0o700), os.WriteFile(at, nil, 0o600))
+		}
+	}
+	misspelt := folder(file("centrl", "x.rules.yaml"))
+	capital := folder(file("Edge", "nodes.yaml"))
+	beside := folder(func(dir string) error { return errors.Join(file("x.rules.yaml")(dir), file("y", "z.rules.yml")(dir)) })
+	dangling := folder(func(dir string) error { return os.Symlink("nowhere", filepath.Join(dir, "central", "a.rules.yaml")) })
+	danglingTier := folder(func(dir string) error { return os.Symlink("nowhere", filepath.Join(dir, "edge")) })
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	blank := filepath.Join(t.TempDir(), "blank.yaml")
 	require.NoError(t, os.WriteFile(blank, nil, 0o600))
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"no contract":         {[]string{"--contract", "nowhere.yaml"}, "reading the contract: open nowhere.yaml"},
+		"no contract":         {[]string{"--contract", "nowhere.yaml"}, "nowhere.yaml: no such file"},
 		"empty contract":      {[]string{"--contract", blank}, "1 wrong"},
 		"no rules":            {[]string{"--rules", empty}, "none of its folders edge, cascade and central has a file"},
 		"file of no rules":    {[]string{"--rules", odd}, "a.yaml is no file whose name ends in .rules.yaml, so it would not be checked"},
+		"misspelt tier":       {[]string{"--rules", misspelt}, "centrl/x.rules.yaml would not be checked; the folders of the tiers are edge, cascade and central"},
+		"capital tier":        {[]string{"--rules", capital}, "what is in " + filepath.Join(capital, "Edge") + " would not be checked"},
+		"rules beside":        {[]string{"--rules", beside}, filepath.Join(beside, "x.rules.yaml") + " would not be checked"},
+		"rules further down":  {[]string{"--rules", beside}, "y/z.rules.yml would not be checked"},
+		"dangling file":       {[]string{"--rules", dangling}, "central/a.rules.yaml: no such file"},
+		"dangling tier":       {[]string{"--rules", danglingTier}, "edge: no such file"},
+		"pipe":                {[]string{"--policies", pipe}, "pipe is no regular file"},
 		"no dashboards":       {[]string{"--dashboards", "nowhere"}, "reading the dashboards: open nowhere"},
 		"empty dashboards":    {[]string{"--dashboards", empty}, "is empty"},
-		"no policies":         {[]string{"--policies", "nowhere.yaml"}, "reading the policies: open nowhere.yaml"},
+		"no policies":         {[]string{"--policies", "nowhere.yaml"}, "nowhere.yaml: no such file"},
 		"empty policies":      {[]string{"--policies", blank}, "1 wrong"},
 		"something more said": {[]string{"nonsense"}, "unknown command"},
 	} {

@@ -3,10 +3,8 @@ package lint
 import (
 	"fmt"
 	"maps"
-	"regexp"
+	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"go.yaml.in/yaml/v3"
@@ -14,12 +12,18 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-// checkAlert checks what an alert is about, and what its texts read.
+// severities are those that alerts are routed by. None is for what should reach
+// nobody.
+func severities() []string { return []string{"critical", "warning", "none"} }
+
+// checkAlert checks what an alert is about, that it tells a person what to do,
+// and what its texts read.
 func (f *ruleFile) checkAlert(r rulefmt.Rule, node *yaml.Node, s shape) {
 	line := rules.Descend(node, "alert").Line
 	if told := s.told(); len(told) > 0 {
 		f.found(f.name, line, fmt.Sprintf("alert %q is one alert for each who tells of it, by %s; aggregate by %s", r.Alert, list(told), s))
 	}
+	f.checkAdvice(r, node)
 	for _, texts := range []struct {
 		of  string
 		all map[string]string
@@ -30,33 +34,25 @@ func (f *ruleFile) checkAlert(r rulefmt.Rule, node *yaml.Node, s shape) {
 	}
 }
 
-var (
-	// quoted is a string of a template.
-	quoted = `("(?:[^"\\]|\\.)*"|` + "`[^`]*`)"
-	// asked are the queries of a template: given to the function, or put together
-	// and then given to it.
-	asked = regexp.MustCompile(`query ` + quoted + `|printf ` + quoted + `[^{}|]*\| *query`)
-	// labelled are the labels that a template names.
-	labelled = regexp.MustCompile(`(?:\$labels|\.Labels)\.([a-zA-Z_]\w*)`)
-	// verbs are what printf fills in.
-	verbs = strings.NewReplacer("%q", `"x"`, "%s", "x", "%v", "x", "%d", "1")
-)
-
-// checkText checks the queries and the labels in a template.
-func (f *ruleFile) checkText(text string, node *yaml.Node, s shape) {
-	for _, m := range asked.FindAllStringSubmatch(text, -1) {
-		literal := m[1] + m[2]
-		query, err := strconv.Unquote(literal)
-		if err != nil {
-			f.found(f.name, f.lineOf(node.Line, literal), fmt.Sprintf("query %s is no string: %s", literal, err))
-			continue
-		}
-		line := f.lineOf(node.Line, literal)
-		f.query(f.tier, f.name, verbs.Replace(query), func(int) int { return line })
+// checkAdvice refuses an alert that would wake somebody without saying how
+// urgent it is, what is wrong, and what to do.
+func (f *ruleFile) checkAdvice(r rulefmt.Rule, node *yaml.Node) {
+	line := rules.Descend(node, "alert").Line
+	if severity, ok := r.Labels["severity"]; !ok {
+		f.found(f.name, line, fmt.Sprintf("alert %q has no label severity, by which it is routed; it is one of %q", r.Alert, severities()))
+	} else if !slices.Contains(severities(), severity) {
+		f.found(f.name, rules.Descend(node, "labels", "severity").Line, fmt.Sprintf("alert %q has severity %q, which is none of %q", r.Alert, severity, severities()))
 	}
-	for _, m := range labelled.FindAllStringSubmatch(text, -1) {
-		if !s.has(m[1]) && m[1] != "alertname" {
-			f.found(f.name, f.lineOf(node.Line, m[0]), fmt.Sprintf("names label %q, which the alert does not have; it has %s", m[1], s))
+	for _, name := range []string{"summary", "description"} {
+		if r.Annotations[name] == "" {
+			f.found(f.name, line, fmt.Sprintf("alert %q has no annotation %s: whoever is woken by it must be told what is wrong", r.Alert, name))
 		}
+	}
+	const where = "runbook_url"
+	page, ok := r.Annotations[where]
+	if !ok {
+		f.found(f.name, line, fmt.Sprintf("alert %q has no annotation %s: whoever is woken by it must be told what to do", r.Alert, where))
+	} else if u, err := url.Parse(page); err != nil || u.Host == "" || !slices.Contains([]string{"http", "https"}, u.Scheme) {
+		f.found(f.name, rules.Descend(node, "annotations", where).Line, fmt.Sprintf("alert %q has %s %q, which is no address that a browser opens", r.Alert, where, page))
 	}
 }

@@ -12,6 +12,9 @@ import (
 // checkDashboard checks every query of a dashboard of Grafana's: of panels, of
 // annotations and of variables. Dashboards read at a central.
 func (l *linter) checkDashboard(f File) {
+	if l.tooLarge(f) {
+		return
+	}
 	root, err := parseJSON(f.Content)
 	if err != nil {
 		l.found(f.Name, err.line, err.text)

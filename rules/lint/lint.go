@@ -6,8 +6,6 @@
 package lint
 
 import (
-	"slices"
-
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -27,22 +25,38 @@ type Input struct {
 	Dashboards, Policies []File
 }
 
+// Checked is how much was found to check, so that nobody takes for checked what
+// says nothing.
+type Checked struct {
+	// Queries of rules, of dashboards and of policies.
+	Rules, Dashboards, Policies int
+}
+
 // Check returns everything that does not fit as rules.Problems, each with its
-// file and line. A contract that cannot be read is all that is told.
-func Check(in Input) error {
+// file and line, and how many queries it checked. A contract that cannot be read
+// is all that is told.
+func Check(in Input) (Checked, error) {
+	if contractSize := len(in.Contract.Content); contractSize > MaxFile {
+		return Checked{}, rules.Problems{{File: in.Contract.Name, Text: tooLarge}}
+	}
 	contract, err := rules.Parse(in.Contract.Name, in.Contract.Content)
 	if err != nil {
-		return err
+		return Checked{}, err
 	}
-	l := &linter{contract: contract, file: in.Contract.Name, lines: rules.Lines(in.Contract.Content), recorded: map[string]bool{}}
+	l := &linter{contract: contract, file: in.Contract.Name, lines: rules.Lines(in.Contract.Content), recorded: map[string]bool{}, told: map[rules.Problem]bool{}}
+	var checked Checked
+	since := func() int { n := l.queries; l.queries = 0; return n }
 	l.checkRules(in.Rules)
+	checked.Rules = since()
 	for _, f := range in.Dashboards {
 		l.checkDashboard(f)
 	}
+	checked.Dashboards = since()
 	for _, f := range in.Policies {
 		l.checkPolicy(f)
 	}
-	return l.problems.Err()
+	checked.Policies = since()
+	return checked, l.problems.Err()
 }
 
 // linter collects what is wrong.
@@ -52,13 +66,32 @@ type linter struct {
 	file     string
 	lines    map[string]int
 	problems rules.Problems
+	// queries is how many there have been.
+	queries int
+	// told are the problems, so that each is told once.
+	told map[rules.Problem]bool
 	// recorded are the declared series that a rule records.
 	recorded map[string]bool
 }
 
 func (l *linter) found(file string, line int, text string) {
 	p := rules.Problem{File: file, Line: line, Text: text}
-	if !slices.Contains(l.problems, p) {
+	if !l.told[p] {
+		l.told[p] = true
 		l.problems = append(l.problems, p)
 	}
+}
+
+// MaxFile is how large a file may be, in bytes. All of them are put into
+// ConfigMaps, none of which holds more.
+const MaxFile = 1 << 20
+
+const tooLarge = "is larger than 1 MiB, which is more than a ConfigMap holds; divide it"
+
+func (l *linter) tooLarge(f File) bool {
+	if len(f.Content) <= MaxFile {
+		return false
+	}
+	l.found(f.Name, 0, tooLarge)
+	return true
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -45,7 +46,11 @@ func builtIn(t *testing.T) lint.Input {
 }
 
 func TestWhatTheRepositoryHoldsFits(t *testing.T) {
-	require.NoError(t, lint.Check(builtIn(t)))
+	checked, err := lint.Check(builtIn(t))
+	require.NoError(t, err)
+	require.Greater(t, checked.Rules, 100)
+	require.Greater(t, checked.Dashboards, 100)
+	require.Zero(t, checked.Policies, "a RemediationPolicy asks nothing in its own words")
 }
 
 // What the remediator asks of a central is written in its code.
@@ -109,7 +114,9 @@ const smallCentral = `groups:
         expr: max by (cell, cluster) (nodes) < 3
         labels: {severity: none}
         annotations:
-          text: >-
+          summary: Few
+          runbook_url: https://example.org/Few
+          description: >-
             Cluster {{ $labels.cluster }} has {{ $value }} of
             {{ with query "all" }}{{ . | first | value }}{{ end }} and
             {{ with printf "max by (cell) (beat{cell=%q})" $labels.cell | query }}{{ . | first | value }}{{ end }}
@@ -166,7 +173,9 @@ func edit(t *testing.T, in *lint.Input, file, before, after string) {
 }
 
 func TestCheckNamesWhatDoesNotFit(t *testing.T) {
-	require.NoError(t, lint.Check(small()))
+	checked, err := lint.Check(small())
+	require.NoError(t, err)
+	require.Equal(t, lint.Checked{Rules: 9, Dashboards: 4, Policies: 1}, checked)
 	for name, tc := range map[string]struct{ file, before, after, want string }{
 		"contract":             {"c.yaml", "kind: histogram", "kind: gauge", `e.yaml:10: records "took_bucket", which is not declared`},
 		"contract unreadable":  {"c.yaml", "series:", "serious:", "c.yaml:1: field serious not found"},
@@ -188,9 +197,39 @@ func TestCheckNamesWhatDoesNotFit(t *testing.T) {
 		"no such matcher":      {"e.yaml", "(kube_node)", `(kube_node{rack="1"})`, `e.yaml:7: selects by label "rack", which kube_node does not have`},
 		"counts the told":      {"z.yaml", "max by (cell, cluster) (nodes)\n", "nodes\n", `z.yaml:6: sum over series that still say who told them (cascade_replica, cascade_shard, edge_replica, edge_shard) counts each as often as it is told; take max by (cell, cluster, geography, region) (…)`},
 		"alert of the told":    {"z.yaml", "expr: max by (cell, cluster) (nodes) < 3", "expr: nodes < 3", `z.yaml:9: alert "Few" is one alert for each who tells of it`},
-		"alert without label":  {"z.yaml", "$labels.cluster", "$labels.node", `z.yaml:14: names label "node", which the alert does not have; it has (cell, cluster, severity)`},
-		"annotation":           {"z.yaml", `query "all"`, `query "sum(all) by (x)"`, `z.yaml:15: groups by label "x"`},
-		"annotation put up":    {"z.yaml", "beat{cell=%q}", "bit{cell=%q}", `z.yaml:16: series "bit" is not declared`},
+		"alert without label":  {"z.yaml", "$labels.cluster", "$labels.node", `z.yaml:16: names label "node", which the alert does not have; it has (cell, cluster, severity)`},
+		"annotation":           {"z.yaml", `query "all"`, `query "sum(all) by (x)"`, `z.yaml:17: groups by label "x"`},
+		"annotation put up":    {"z.yaml", "beat{cell=%q}", "bit{cell=%q}", `z.yaml:18: series "bit" is not declared`},
+		"asks a variable":      {"z.yaml", `{{ with query "all" }}`, `{{ $q := "knots" }}{{ with query $q }}`, `z.yaml:17: asks "query $q", of which nobody can tell what it reads`},
+		"asks what is piped":   {"z.yaml", `{{ with query "all" }}`, `{{ with "all" | toUpper | query }}`, `of which nobody can tell what it reads`},
+		"asks what is put up":  {"z.yaml", `{{ with query "all" }}`, `{{ with query (printf $labels.cell) }}`, `of which nobody can tell what it reads`},
+		"asks inside":          {"z.yaml", `{{ with query "all" }}`, `{{ with (query (printf "knots{cell=%q}" $labels.cell)) }}`, `z.yaml:17: series "knots" is not declared`},
+		"asks further down":    {"z.yaml", `{{ . | first | value }}{{ end }} and`, `{{ if true }}{{ range query "knots" }}{{ end }}{{ end }}{{ end }} and`, `series "knots" is not declared`},
+		"asks elsewhere":       {"z.yaml", `summary: Few`, `summary: '{{ define "x" }}{{ query "knots" }}{{ end }}'`, `z.yaml:13: series "knots" is not declared`},
+		"no severity":          {"z.yaml", `labels: {severity: none}`, `labels: {team: x}`, `z.yaml:9: alert "Few" has no label severity`},
+		"strange severity":     {"z.yaml", `severity: none`, `severity: page`, `z.yaml:11: alert "Few" has severity "page", which is none of`},
+		"no summary":           {"z.yaml", `summary: Few`, `title: Few`, `z.yaml:9: alert "Few" has no annotation summary`},
+		"no description":       {"z.yaml", `description: >-`, `text: >-`, `z.yaml:9: alert "Few" has no annotation description`},
+		"no runbook":           {"z.yaml", `runbook_url: https://example.org/Few`, `team: x`, `z.yaml:9: alert "Few" has no annotation runbook_url`},
+		"no such runbook":      {"z.yaml", `https://example.org/Few`, `Few.md`, `z.yaml:14: alert "Few" has runbook_url "Few.md", which is no address`},
+		"second document":      {"z.yaml", "      - alert: Few", "---\ngroups:\n  - name: h\n    rules:\n      - alert: Few", `z.yaml:9: begins a second document`},
+		"group's interval":     {"e.yaml", "  - name: g\n", "  - name: g\n    interval: 1h\n", `e.yaml:3: group "g" sets interval: `},
+		"group's limit":        {"e.yaml", "  - name: g\n", "  - name: g\n    limit: 1\n", `e.yaml:3: group "g" sets limit: `},
+		"group's offset":       {"e.yaml", "  - name: g\n", "  - name: g\n    query_offset: 4m\n", `e.yaml:3: group "g" sets query_offset: `},
+		"group's label":        {"e.yaml", "  - name: g\n", "  - name: g\n    labels: {cell: x}\n", `e.yaml:3: sets label "cell", which says where or by whom`},
+		"rule's place":         {"e.yaml", "record: beat, ", "record: beat, labels: {cell: b}, ", `e.yaml:9: sets label "cell", which says where or by whom`},
+		"rule's teller":        {"e.yaml", "record: beat, ", "record: beat, labels: {edge_replica: b}, ", `e.yaml:9: sets label "edge_replica"`},
+		"a fraction":           {"c.yaml", "per: cluster, series: 1}", "per: cluster, series: 1.5}", `c.yaml:2: series[0] "nodes": max.series: 1.5 is no whole number from 1 to 10000000`},
+		"beyond all bounds":    {"c.yaml", "per: cluster, series: 1}", "per: cluster, series: 18446744073709551615}", `c.yaml:2: series[0] "nodes": max.series: 18446744073709551615 is no whole number`},
+		"unit of lines":        {"c.yaml", "unit: u", `unit: "a\nb"`, `c.yaml:2: series[0] "nodes": unit: "a\nb" has what would break the page`},
+		"unit of cells":        {"c.yaml", "unit: u", `unit: "a|b"`, `unit: "a|b" has what would break the page`},
+		"unit of a template":   {"c.yaml", "unit: u", `unit: "{{ x }}"`, `unit: "{{ x }}" has what would break the page`},
+		"help of lines":        {"c.yaml", "help: h", `help: "a\tb"`, `help: "a\tb" has what would break the page`},
+		"source of cells":      {"c.yaml", "source: s", `source: "a|b"`, `source: "a|b" has what would break the page`},
+		"larger than allowed":  {"e.yaml", "groups:", "#" + strings.Repeat("x", lint.MaxFile) + "\ngroups:", `e.yaml: is larger than 1 MiB`},
+		"larger policy":        {"p.yaml", "spec:", "#" + strings.Repeat("x", lint.MaxFile) + "\nspec:", `p.yaml: is larger than 1 MiB`},
+		"larger page":          {"d.json", "{", "{" + strings.Repeat(" ", lint.MaxFile), `d.json: is larger than 1 MiB`},
+		"larger contract":      {"c.yaml", "series:", "#" + strings.Repeat("x", lint.MaxFile) + "\nseries:", `c.yaml: is larger than 1 MiB`},
 		"unparsable":           {"e.yaml", "max by (cluster, node) (kube_node)", "max by (cluster, node) (kube_node]", `e.yaml:7: cannot be parsed`},
 		"unknown field":        {"e.yaml", "    rules:", "    ruled:", `e.yaml:3: field ruled not found`},
 		"no rules":             {"e.yaml", smallEdge, "groups: []", `e.yaml: has no rules`},
@@ -223,7 +262,8 @@ func TestCheckNamesWhatDoesNotFit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			in := small()
 			edit(t, &in, tc.file, tc.before, tc.after)
-			require.ErrorContains(t, lint.Check(in), tc.want)
+			_, err := lint.Check(in)
+			require.ErrorContains(t, err, tc.want)
 		})
 	}
 }
@@ -236,12 +276,29 @@ func TestEverythingIsToldAtOnce(t *testing.T) {
 	edit(t, &in, "d.json", `"expr": "all"`, `"expr": "nodes"`)
 	edit(t, &in, "p.yaml", "by (cell)", "by (rack)")
 	var problems rules.Problems
-	require.ErrorAs(t, lint.Check(in), &problems)
+	_, err := lint.Check(in)
+	require.ErrorAs(t, err, &problems)
 	var places []string
 	for _, p := range problems {
 		places = append(places, p.File+":"+strconv.Itoa(p.Line))
 	}
 	require.Equal(t, []string{"c.yaml:6", "d.json:5", "e.yaml:7", "e.yaml:11", "p.yaml:6"}, places)
+}
+
+// The largest file that is read at all, every rule of it wrong, comes to an end
+// in a time that grows with its size and not with its square.
+func TestManyMistakesAreTold(t *testing.T) {
+	const each = "      - {record: x, expr: 'sum by (a) (knots)'}\n"
+	in := small()
+	begin := []byte("groups:\n  - name: g\n    rules:\n")
+	many := (lint.MaxFile - len(begin)) / len(each)
+	in.Rules[rules.Edge][0].Content = append(begin, strings.Repeat(each, many)...)
+	begun := time.Now()
+	var problems rules.Problems
+	_, err := lint.Check(in)
+	require.ErrorAs(t, err, &problems)
+	require.Greater(t, len(problems), many)
+	require.Less(t, time.Since(begun), time.Minute)
 }
 
 func FuzzCheck(f *testing.F) {
@@ -252,6 +309,6 @@ func FuzzCheck(f *testing.F) {
 		in.Rules[rules.Edge][0].Content = []byte(rule)
 		in.Dashboards[0].Content = []byte(dashboard)
 		in.Policies[0].Content = []byte(policy)
-		_ = lint.Check(in) // it must come to an end, and not panic
+		_, _ = lint.Check(in) // it must come to an end, and not panic
 	})
 }

@@ -14,6 +14,9 @@ import (
 // checkPolicy checks every query in a file of Kubernetes objects. The fields that
 // hold one are called expr or query. Policies read at a central.
 func (l *linter) checkPolicy(f File) {
+	if l.tooLarge(f) {
+		return
+	}
 	dec := yaml.NewDecoder(bytes.NewReader(f.Content))
 	objects := 0
 	for {

@@ -1,8 +1,10 @@
 package lint
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"regexp"
@@ -52,6 +54,9 @@ type ruleFile struct {
 
 // checkRuleFile checks one file of a tier.
 func (l *linter) checkRuleFile(tier rules.Tier, f File, seen map[string]string) {
+	if l.tooLarge(f) || l.severalDocuments(f) {
+		return
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	groups, errs := rulefmt.Parse(f.Content, false, model.UTF8Validation, newParser(), quiet)
 	var doc yaml.Node
@@ -69,15 +74,29 @@ func (l *linter) checkRuleFile(tier rules.Tier, f File, seen map[string]string) 
 	rf := &ruleFile{l, tier, f.Name, strings.Split(string(f.Content), "\n"), seen}
 	count := 0
 	for g, group := range groups.Groups {
+		at := rules.Descend(&doc, "groups", g)
+		rf.checkGroup(group, at)
 		for r, rule := range group.Rules {
+			rf.checkStatic(rule.Labels, rules.Descend(at, "rules", r, "labels"))
 			rule.Labels = merged(group.Labels, rule.Labels)
-			rf.checkRule(rule, rules.Descend(&doc, "groups", g, "rules", r))
+			rf.checkRule(rule, rules.Descend(at, "rules", r))
 			count++
 		}
 	}
 	if count == 0 {
 		l.found(f.Name, 0, "has no rules; a file that says nothing is taken for a mistake")
 	}
+}
+
+// severalDocuments refuses what Prometheus itself does not read.
+func (l *linter) severalDocuments(f File) bool {
+	dec := yaml.NewDecoder(bytes.NewReader(f.Content))
+	var first, second yaml.Node
+	if dec.Decode(&first) != nil || errors.Is(dec.Decode(&second), io.EOF) {
+		return false
+	}
+	l.found(f.Name, second.Line, "begins a second document, which Prometheus does not read; put its groups into the first")
+	return true
 }
 
 func merged(a, b map[string]string) map[string]string {
@@ -143,6 +162,7 @@ func lineIn(node *yaml.Node) func(offset int) int {
 
 // query parses and infers a query, and tells what is wrong with it.
 func (l *linter) query(tier rules.Tier, file, text string, line func(offset int) int) (shape, bool) {
+	l.queries++
 	expr, err := newParser().ParseExpr(text)
 	if err != nil {
 		if several, ok := errors.AsType[parser.ParseErrors](err); ok {
