@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -44,11 +45,11 @@ func newRenderCommand() *cobra.Command {
 		Long: `Render what the operator would run in the hub and in every cell as files.
 
 Descriptions are read from files, and refused as an API server would refuse
-them. --out writes the tree whole or not at all: hub/ and cells/NAME/, each with
-manifests/ (Kubernetes objects, a file for each part) and files/ (what is in
-their ConfigMaps). --diff shows what would change in a folder, and ends with 0
-when nothing would and with 1 when something would. Trouble of any kind ends
-with 2.
+them. --out writes the tree, and nothing of it before all of it has been
+rendered: hub/ and cells/NAME/, each with manifests/ (Kubernetes objects, a file
+for each part) and files/ (what is in their ConfigMaps). --diff shows what would
+change in a folder, and ends with 0 when nothing would and with 1 when something
+would. Trouble of any kind, and what --out would refuse, ends with 2.
 
 The tree has plan.yaml, which the next render goes on from: cells stay on their
 cascades, and one that has to move is read by both until a render with
@@ -101,8 +102,9 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 	}
 	if f.diff != "" {
-		differs, err := t.Diff(ctx, f.diff, cmd.OutOrStdout())
-		if err == nil && differs {
+		summary, err := t.Diff(ctx, f.diff, cmd.OutOrStdout())
+		warnOf(cmd, f.diff, summary)
+		if err == nil && summary.Changed+summary.Removed > 0 {
 			return exit{errDiffers, exitDiffers}
 		}
 		return err
@@ -111,10 +113,18 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	warnOf(cmd, f.out, summary)
 	cascades, cells := t.Servers()
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files of the hub, with %d cascades, and of %d cells; %d changed, %d removed\n",
 		f.out, summary.Files, cascades, cells, summary.Changed, summary.Removed)
 	return nil
+}
+
+// warnOf tells of what is in the folder and is not the render's.
+func warnOf(cmd *cobra.Command, dir string, s tree.Summary) {
+	for _, name := range s.Strays {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s is not rendered: kubectl apply -f %s would apply it with the rest\n", filepath.Join(dir, name), filepath.Join(dir, filepath.Dir(name)))
+	}
 }
 
 // before is the plan that the render goes on from.

@@ -3,72 +3,66 @@ package tree
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 
 	"github.com/pmezard/go-difflib/difflib"
 )
 
-// Diff writes, as unified diffs, what Write would change in a folder, and tells
-// whether that is anything. Files that are neither rendered now nor were by an
-// earlier render do not count. Nothing is written to the folder.
-func (t *Tree) Diff(ctx context.Context, dir string, out io.Writer) (differs bool, err error) {
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return false, errors.Join(fmt.Errorf("comparing with %s: it is no folder", dir), err)
-	}
-	gone, err := readManifest(dir)
+// Diff writes, as unified diffs, what Write would change in a folder, and gives
+// the sum of it. What Write would refuse is an error, after everything has been
+// shown. Nothing is written to the folder.
+func (t *Tree) Diff(ctx context.Context, dir string, out io.Writer) (s Summary, err error) {
+	d, err := open(dir)
 	if err != nil {
-		return false, err
+		return Summary{}, err
 	}
+	defer func() { _ = d.Close() }() // nothing was written
 	err = t.Each(func(f File) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		delete(gone, f.Path)
-		changed, err := diffFile(dir, f.Path, f.Content, out)
-		differs = differs || changed
-		return err
+		there, differs, err := d.compare(f)
+		if err != nil || !differs {
+			return err
+		}
+		return diffFile(f.Path, there, f.Content, out)
 	})
 	if err != nil {
-		return differs, err
+		return Summary{}, err
 	}
-	for _, path := range slices.Sorted(maps.Keys(gone)) {
-		changed, err := diffFile(dir, path, nil, out)
-		differs = differs || changed
+	if err := d.leave(); err != nil {
+		return Summary{}, err
+	}
+	for _, name := range d.gone {
+		there, err := readRegular(d.OpenFile, name)
 		if err != nil {
-			return differs, err
+			return Summary{}, fmt.Errorf("looking at what is there: %w", err)
+		}
+		if err := diffFile(name, there, nil, out); err != nil {
+			return Summary{}, err
 		}
 	}
-	return differs, nil
+	if s, err = d.summary(); err != nil {
+		return Summary{}, err
+	}
+	return s, d.refusal()
 }
 
-// diffFile compares one file; nil is one that is not rendered any more.
-func diffFile(dir, path string, now []byte, out io.Writer) (bool, error) {
-	before, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
-	missing := errors.Is(err, fs.ErrNotExist)
-	if err != nil && !missing {
-		return false, fmt.Errorf("comparing: %w", err)
-	}
-	if missing == (now == nil) && bytes.Equal(before, now) {
-		return false, nil
-	}
-	d := difflib.UnifiedDiff{FromFile: "a/" + path, ToFile: "b/" + path, Context: 3, A: split(before), B: split(now)}
-	if missing {
+// diffFile shows how one file changes; nil is one that is not there.
+func diffFile(name string, before, now []byte, out io.Writer) error {
+	d := difflib.UnifiedDiff{FromFile: "a/" + name, ToFile: "b/" + name, Context: 3, A: split(before), B: split(now)}
+	if before == nil {
 		d.FromFile = os.DevNull
 	}
 	if now == nil {
 		d.ToFile = os.DevNull
 	}
 	if err := difflib.WriteUnifiedDiff(out, d); err != nil {
-		return true, fmt.Errorf("writing differences: %w", err)
+		return fmt.Errorf("writing differences: %w", err)
 	}
-	return true, nil
+	return nil
 }
 
 // split gives lines with their ends. A last line without one says so, as diff does.

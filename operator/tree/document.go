@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ func newReader() (*reader, error) {
 }
 
 func (r *reader) file(path string) error {
-	f, err := openRegular(path)
+	f, err := openRegular(os.OpenFile, path)
 	if err != nil {
 		return fmt.Errorf("reading descriptions: %w", err)
 	}

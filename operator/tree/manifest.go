@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
@@ -19,8 +18,9 @@ import (
 // the next one knows its own files from those of others.
 const ManifestFile = ".pharos-rendered.sha256"
 
-// manifest is the digest of each file, by its path.
-type manifest map[string]string
+// manifest is the digest of each file, by its path: while a render puts files in
+// place, that of before and that of after it, because either may be there.
+type manifest map[string][]string
 
 func digest(content []byte) string {
 	sum := sha256.Sum256(content)
@@ -31,15 +31,33 @@ func digest(content []byte) string {
 func (m manifest) bytes() []byte {
 	var out bytes.Buffer
 	for _, path := range slices.Sorted(maps.Keys(m)) {
-		fmt.Fprintf(&out, "%s  %s\n", m[path], path)
+		for _, sum := range m[path] {
+			fmt.Fprintf(&out, "%s  %s\n", sum, path)
+		}
 	}
 	return out.Bytes()
+}
+
+// wrote tells whether a render wrote this, as far as is known.
+func (m manifest) wrote(path string, content []byte) bool {
+	return slices.Contains(m[path], digest(content))
+}
+
+// or has what either of two manifests has.
+func (m manifest) or(other manifest) manifest {
+	both := manifest{}
+	for _, one := range []manifest{m, other} {
+		for path, sums := range one {
+			both[path] = slices.Compact(slices.Sorted(slices.Values(append(both[path], sums...))))
+		}
+	}
+	return both
 }
 
 // readManifest reads that of a folder; it is empty where there is none.
 func readManifest(dir string) (manifest, error) {
 	name := filepath.Join(dir, ManifestFile)
-	raw, err := os.ReadFile(name)
+	raw, err := readRegular(os.OpenFile, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return manifest{}, nil
 	}
@@ -47,63 +65,14 @@ func readManifest(dir string) (manifest, error) {
 		return nil, fmt.Errorf("reading what the last render wrote: %w", err)
 	}
 	m := manifest{}
-	scanner := bufio.NewScanner(bytes.NewReader(raw))
-	for line := 1; scanner.Scan(); line++ {
-		sum, path, ok := strings.Cut(scanner.Text(), "  ")
+	line := 0
+	for text := range strings.Lines(string(raw)) {
+		line++
+		sum, path, ok := strings.Cut(strings.TrimRight(text, "\r\n"), "  ")
 		if _, err := hex.DecodeString(sum); err != nil || len(sum) != sha256.Size*2 || !ok || !filepath.IsLocal(path) {
-			return nil, fmt.Errorf("%s:%d: %q is no digest and path of a file in the folder; restore the file, or render into a new folder", name, line, scanner.Text())
+			return nil, fmt.Errorf("%s:%d: %.200q is no digest and path of a file in the folder; restore the file, or render into a new folder", name, line, text)
 		}
-		m[path] = sum
+		m[path] = append(m[path], sum)
 	}
-	return m, scanner.Err()
-}
-
-// foreign lists what is in a folder and is not the render's own, as relative
-// paths: files, links, and folders that hold nothing of ours. The first error
-// wins, because a folder that cannot be read might hold anything.
-func (m manifest) foreign(dir string) (files, folders []string, err error) {
-	ours := map[string]bool{".": true, ManifestFile: true}
-	for path := range m {
-		for p := filepath.FromSlash(path); p != "."; p = filepath.Dir(p) {
-			ours[p] = true
-		}
-	}
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		relative, err := filepath.Rel(dir, path)
-		switch {
-		case err != nil:
-			return err
-		case ours[relative]:
-		case d.IsDir():
-			folders = append(folders, relative)
-		default:
-			files = append(files, relative)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("looking through %s: %w", dir, err)
-	}
-	return files, folders, nil
-}
-
-// edited lists the render's own files that somebody has changed since.
-func (m manifest) edited(dir string) ([]string, error) {
-	var changed []string
-	for _, path := range slices.Sorted(maps.Keys(m)) {
-		raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path)))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // what is gone holds nobody's work
-		}
-		if err != nil {
-			return nil, fmt.Errorf("looking for edits: %w", err)
-		}
-		if digest(raw) != m[path] {
-			changed = append(changed, path)
-		}
-	}
-	return changed, nil
+	return m, nil
 }

@@ -5,195 +5,162 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
-	"path/filepath"
+	"path"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
 
-// Summary is what a render did to a folder.
-type Summary struct {
-	// Files counts what is rendered, Changed those of them that are new or
-	// differ from before, Removed those of before that are no more.
-	Files, Changed, Removed int
-}
+// staging is where a render writes what is to be put in place. Its name is
+// always the same, so that the next render removes what one that was killed left.
+const staging = ".pharos-rendering"
 
-// Write renders the tree into a folder, whole or not at all: into a new folder
-// beside it, which then takes its place at once. Files of others in the folder
-// stay as they are. A file of others where one must be written, and a file that
-// was rendered before and edited since, are refused and named; then nothing is
-// written.
+// Write renders the tree into a folder. Nothing in it changes before everything
+// has been rendered and is known to be in nobody's way: a file of others where
+// one must be, and a file that was rendered before and edited since, are refused
+// and named. Then one file after the other takes its place. If that is ended
+// between two of them, the next render knows both kinds for its own, and goes on.
+// Files and folders of others stay as they are.
 func (t *Tree) Write(ctx context.Context, dir string) (s Summary, err error) {
-	dir, err = resolve(dir)
+	err = os.Mkdir(dir, 0o755)
+	made := err == nil
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return Summary{}, fmt.Errorf("making the folder to render into: %w", err)
+	}
+	d, err := open(dir)
 	if err != nil {
 		return Summary{}, err
 	}
-	before, err := readManifest(dir)
+	lock, err := d.lock()
 	if err != nil {
-		return Summary{}, err
+		return Summary{}, errors.Join(err, d.Close())
 	}
-	files, folders, err := others(before, dir)
-	if err != nil {
-		return Summary{}, err
-	}
-	edited, err := before.edited(dir)
-	if err != nil {
-		return Summary{}, err
-	}
-	if len(edited) > 0 {
-		return Summary{}, fmt.Errorf("%s was rendered and has been edited since, in %s: make the change where it is rendered from, or delete the file, and render again", dir, some(edited))
-	}
-	beside, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-*")
-	if err != nil {
-		return Summary{}, fmt.Errorf("making a folder to render into: %w", err)
-	}
-	defer func() { // what is beside is the new tree if something failed, else the old one
-		if failed := os.RemoveAll(beside); failed != nil {
+	defer func() {
+		if failed := d.RemoveAll(staging); failed != nil {
 			err = errors.Join(err, fmt.Errorf("removing what is not needed any more: %w", failed))
 		}
+		_, _ = lock.Close(), d.Close() // nothing was written to either
+		if made && err != nil {
+			_ = os.Remove(dir) // if it is empty
+		}
 	}()
-	now, err := t.into(ctx, beside)
+	if err := d.stage(ctx, t); err != nil {
+		return Summary{}, err
+	}
+	if s, err = d.summary(); err != nil {
+		return Summary{}, err
+	}
+	return s, d.put()
+}
+
+// lock keeps two renders from working in one folder. It ends with the process.
+func (d *folder) lock() (*os.File, error) {
+	f, err := d.Open(".")
 	if err != nil {
-		return Summary{}, err
+		return nil, fmt.Errorf("opening the folder: %w", err)
 	}
-	if err := carry(dir, beside, files, folders); err != nil {
-		return Summary{}, err
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close() // nothing was written
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another render is at work in %s; let it end, and render again", d.Name())
+		}
+		return nil, fmt.Errorf("locking %s against other renders: %w", d.Name(), err)
 	}
-	if err := swap(beside, dir); err != nil {
-		return Summary{}, err
-	}
-	return compare(before, now), nil
+	return f, nil
 }
 
-// resolve gives the folder itself where it is a link, and refuses what is none.
-func resolve(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("finding the folder to render into: %w", err)
-	}
-	info, err := os.Stat(dir)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return dir, nil
-	case err != nil:
-		return "", fmt.Errorf("finding the folder to render into: %w", err)
-	case !info.IsDir():
-		return "", fmt.Errorf("%s is a file; give a folder to render into", dir)
-	}
-	return filepath.EvalSymlinks(dir)
-}
-
-// others are what a folder holds beside the tree that was rendered into it.
-func others(before manifest, dir string) (files, folders []string, err error) {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
-	}
-	return before.foreign(dir)
-}
-
-// into writes every file under an empty folder.
-func (t *Tree) into(ctx context.Context, dir string) (manifest, error) {
-	now := manifest{}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, err
+// stage renders everything and keeps what differs from what is there.
+func (d *folder) stage(ctx context.Context, t *Tree) error {
+	if err := d.RemoveAll(staging); err != nil {
+		return fmt.Errorf("removing what a render that was ended has left: %w", err)
 	}
 	err := t.Each(func(f File) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		now[f.Path] = digest(f.Content)
-		return put(filepath.Join(dir, filepath.FromSlash(f.Path)), f.Content)
+		_, differs, err := d.compare(f)
+		if err != nil || !differs {
+			return err
+		}
+		return d.write(path.Join(staging, f.Path), f.Content)
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return now, put(filepath.Join(dir, ManifestFile), now.bytes())
+	if err := d.leave(); err != nil {
+		return err
+	}
+	return d.refusal()
 }
 
-func put(path string, content []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+func (d *folder) write(name string, content []byte) error {
+	if err := d.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return fmt.Errorf("making a folder: %w", err)
 	}
-	if err := os.WriteFile(path, content, 0o644); err != nil {
+	if err := d.WriteFile(name, content, 0o644); err != nil {
 		return fmt.Errorf("writing a rendered file: %w", err)
 	}
 	return nil
 }
 
-// carry brings what is others' into the new tree: the same files under a second
-// name, so that nothing is lost whenever the process ends.
-func carry(from, to string, files, folders []string) error {
-	var taken []string
-	for _, folder := range folders {
-		if err := carryFolder(from, to, folder); err != nil {
+// put has every file take its place. What the manifest says is true all the
+// while.
+func (d *folder) put() error {
+	if len(d.changed)+len(d.gone) > 0 {
+		if err := d.tell(d.before.or(d.now)); err != nil {
 			return err
 		}
 	}
-	for _, file := range files {
-		target := filepath.Join(to, file)
-		if _, err := os.Lstat(target); err == nil {
-			taken = append(taken, file)
-			continue
-		}
-		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
-			return fmt.Errorf("keeping %s: %w", file, err)
-		}
-		if err := os.Link(filepath.Join(from, file), target); err != nil {
-			return fmt.Errorf("keeping %s: %w", file, err)
+	for _, name := range d.changed {
+		if err := d.take(name); err != nil {
+			return err
 		}
 	}
-	if len(taken) > 0 {
-		return fmt.Errorf("%s holds %s, which would be rendered and was not written by an earlier render: move it away, or give another folder", from, some(taken))
+	for _, name := range d.gone {
+		if err := d.remove(name); err != nil {
+			return err
+		}
+	}
+	if maps.EqualFunc(d.before, d.now, slices.Equal) && len(d.changed) == 0 {
+		return nil
+	}
+	return d.tell(d.now)
+}
+
+// tell writes the manifest.
+func (d *folder) tell(m manifest) error {
+	if err := d.write(path.Join(staging, ManifestFile), m.bytes()); err != nil {
+		return err
+	}
+	return d.take(ManifestFile)
+}
+
+// take puts a file that is ready in its place.
+func (d *folder) take(name string) error {
+	if err := d.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	if err := d.Rename(path.Join(staging, name), name); err != nil {
+		return fmt.Errorf("putting a rendered file in its place: %w", err)
 	}
 	return nil
 }
 
-func carryFolder(from, to, folder string) error {
-	info, err := os.Stat(filepath.Join(from, folder))
-	if err != nil {
-		return fmt.Errorf("keeping %s: %w", folder, err)
+// remove removes a file, and the folders that it was the last one in.
+func (d *folder) remove(name string) error {
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing what is rendered no more: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Join(to, folder), info.Mode().Perm()); err != nil {
-		return fmt.Errorf("keeping %s, where there is a rendered file now: %w", folder, err)
-	}
-	return nil
-}
-
-// swap has the new tree take the folder's place in one step.
-func swap(beside, dir string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, beside, unix.AT_FDCWD, dir, unix.RENAME_EXCHANGE)
-	if errors.Is(err, unix.ENOENT) { // there is none yet
-		err = unix.Renameat2(unix.AT_FDCWD, beside, unix.AT_FDCWD, dir, unix.RENAME_NOREPLACE)
-	}
-	if err != nil {
-		return fmt.Errorf("putting the rendered tree in the place of %s, which must be a folder of a local file system and no mount point: %w", dir, err)
-	}
-	return nil
-}
-
-func compare(before, now manifest) Summary {
-	s := Summary{Files: len(now)}
-	for path, sum := range now {
-		if before[path] != sum {
-			s.Changed++
+	for name = path.Dir(name); name != "."; name = path.Dir(name) {
+		err := d.Remove(name)
+		if errors.Is(err, unix.ENOTEMPTY) || errors.Is(err, unix.EEXIST) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("removing a folder that is empty now: %w", err)
 		}
 	}
-	for path := range before {
-		if _, still := now[path]; !still {
-			s.Removed++
-		}
-	}
-	return s
-}
-
-// some names a few of many.
-func some(paths []string) string {
-	const few = 5
-	paths = slices.Sorted(slices.Values(paths))
-	if len(paths) <= few {
-		return strings.Join(paths, ", ")
-	}
-	return fmt.Sprintf("%s and %d others", strings.Join(paths[:few], ", "), len(paths)-few)
+	return nil
 }

@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"context"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/pharos-fleet/pharos/operator/tree"
 )
@@ -27,6 +29,10 @@ func contents(t *testing.T, dir string) map[string]string {
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
+		}
+		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+			out[path] = d.Type().String()
+			return nil
 		}
 		raw, err := os.ReadFile(path)
 		relative, _ := filepath.Rel(dir, path)
@@ -111,14 +117,14 @@ func TestWriteRefuses(t *testing.T) {
 		"somebody's file where one must be": {func(t *testing.T, out string) {
 			require.NoError(t, os.MkdirAll(filepath.Join(out, "cells/a/manifests"), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(out, "cells/a/manifests/edge.yaml"), []byte("mine"), 0o600))
-		}, "holds cells/a/manifests/edge.yaml, which would be rendered"},
+		}, "holds cells/a/manifests/edge.yaml, where something would be rendered"},
 		"a file where a folder must be": {func(t *testing.T, out string) {
 			require.NoError(t, os.MkdirAll(out, 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(out, "cells"), []byte("mine"), 0o600))
-		}, "holds cells, which would be rendered"},
+		}, "holds cells, where something would be rendered"},
 		"a folder where a file must be": {func(t *testing.T, out string) {
 			require.NoError(t, os.MkdirAll(filepath.Join(out, "hub/manifests/central-a.yaml"), 0o755))
-		}, "where there is a rendered file now"},
+		}, "holds hub/manifests/central-a.yaml, where something would be rendered"},
 		"a rendered file that was edited": {func(t *testing.T, out string) {
 			write(t, fleet(t, a), out)
 			require.NoError(t, os.WriteFile(filepath.Join(out, "hub/files/central-a/prometheus.yml"), []byte("mine"), 0o600))
@@ -128,6 +134,37 @@ func TestWriteRefuses(t *testing.T) {
 			line := strings.Repeat("0", 64) + "  ../../etc/passwd\n"
 			require.NoError(t, os.WriteFile(filepath.Join(out, tree.ManifestFile), []byte(line), 0o600))
 		}, tree.ManifestFile + ":1:"},
+		"a manifest that goes on and on": {func(t *testing.T, out string) {
+			require.NoError(t, os.MkdirAll(out, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(out, tree.ManifestFile), []byte("\n"+strings.Repeat("x", 1<<20)), 0o600))
+		}, tree.ManifestFile + ":1:"},
+		"a rendered file that a pipe has taken the place of": {func(t *testing.T, out string) {
+			write(t, fleet(t, a), out)
+			edge := filepath.Join(out, "cells/a/manifests/edge.yaml")
+			require.NoError(t, os.Remove(edge))
+			require.NoError(t, unix.Mkfifo(edge, 0o600))
+		}, "holds cells/a/manifests/edge.yaml, where something would be rendered"},
+		"a file of before that a pipe has taken the place of": {func(t *testing.T, out string) {
+			write(t, fleet(t, a, cellYAML("b", "asia", "b:9090")), out)
+			edge := filepath.Join(out, "cells/b/manifests/edge.yaml")
+			require.NoError(t, os.Remove(edge))
+			require.NoError(t, unix.Mkfifo(edge, 0o600))
+		}, "has been edited since, in cells/b/manifests/edge.yaml"},
+		"an edited file of a cell that is gone": {func(t *testing.T, out string) {
+			write(t, fleet(t, a, cellYAML("b", "asia", "b:9090")), out)
+			require.NoError(t, os.WriteFile(filepath.Join(out, "cells/b/manifests/edge.yaml"), []byte("mine"), 0o600))
+		}, "has been edited since, in cells/b/manifests/edge.yaml"},
+		"a manifest that is lost, beside files of another fleet": {func(t *testing.T, out string) {
+			write(t, fleet(t, cellYAML("a", "asia", "other:9090")), out)
+			require.NoError(t, os.Remove(filepath.Join(out, tree.ManifestFile)))
+		}, "and no earlier render wrote it"},
+		"a folder that leads elsewhere": {func(t *testing.T, out string) {
+			require.NoError(t, os.MkdirAll(out, 0o755))
+			require.NoError(t, os.Symlink(t.TempDir(), filepath.Join(out, "hub")))
+		}, "path escapes"},
+		"a link instead of a folder, to nothing": {func(t *testing.T, out string) {
+			require.NoError(t, os.Symlink("nothing", out))
+		}, "looking for the folder"},
 		"a file instead of a folder": {func(t *testing.T, out string) {
 			require.NoError(t, os.WriteFile(out, nil, 0o600))
 		}, "is a file"},
@@ -140,6 +177,9 @@ func TestWriteRefuses(t *testing.T) {
 			require.ErrorContains(t, err, tc.want)
 			require.Equal(t, before, contents(t, out), "nothing was written")
 			alone(t, out)
+			_, err = fleet(t, a).Diff(t.Context(), out, io.Discard)
+			require.ErrorContains(t, err, tc.want, "what would be refused is no difference")
+			require.Equal(t, before, contents(t, out))
 		})
 	}
 	t.Run("no folder to be beside of", func(t *testing.T) {
@@ -161,9 +201,9 @@ func TestDiff(t *testing.T) {
 	a, b := cellYAML("a", "asia", "a:9090"), cellYAML("b", "asia", "b:9090")
 	diff := func(made *tree.Tree) (string, bool) {
 		var said strings.Builder
-		differs, err := made.Diff(t.Context(), out, &said)
+		s, err := made.Diff(t.Context(), out, &said)
 		require.NoError(t, err)
-		return said.String(), differs
+		return said.String(), s.Changed+s.Removed > 0
 	}
 	write(t, fleet(t, a), out)
 	require.NoError(t, os.WriteFile(filepath.Join(out, "README.md"), []byte("of the team"), 0o600))
