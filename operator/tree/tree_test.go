@@ -19,6 +19,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/operator/tree"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // read makes a tree of documents.
@@ -84,6 +85,7 @@ func TestEverythingRenderedIsAccepted(t *testing.T) {
 			require.NoError(t, err, "amtool check-config:\n%s", out)
 		case content["notify.yaml"] == nil:
 			promcfgtest.Check(t, content)
+			requireSyntax(t, content)
 		}
 	}
 	slices.Sort(folders)
@@ -98,6 +100,18 @@ func TestEverythingRenderedIsAccepted(t *testing.T) {
 	require.NotContains(t, string(files["hub/files/cascade-europe-0/prometheus.yml"]), "b:9090")
 	require.Contains(t, string(files["hub/files/alertmanager/alertmanager.yml"]), "http://notify.pharos-system.svc:9095/alertmanager/oncall")
 	require.Empty(t, made.Warnings)
+}
+
+// requireSyntax checks what lies in a repository as README says, where no service
+// account is beside it.
+func requireSyntax(t *testing.T, content promcfg.Files) {
+	t.Helper()
+	dir := t.TempDir()
+	promcfgtest.Write(t, dir, content)
+	for _, args := range [][]string{{"check", "config", "--syntax-only", filepath.Join(dir, promcfg.ConfigFile)}, {"check", "rules", filepath.Join(dir, rules.TopologyFileName)}} {
+		out, err := exec.Command(testkit.Binary(t, "promtool"), args...).CombinedOutput()
+		require.NoError(t, err, "promtool %v:\n%s", args, out)
+	}
 }
 
 // requireObjects checks that documents are objects that belong to nobody, and
