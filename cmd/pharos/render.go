@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/operator/tree"
@@ -85,6 +87,9 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	debug.SetGCPercent(gcPercent)
 	if f.federation == "" || (f.out == "") == (f.diff == "") {
 		return errors.New("render needs --federation, and one of --out and --diff")
+	}
+	if wrong := validation.IsDNS1123Label(f.namespace); len(wrong) > 0 {
+		return fmt.Errorf("--namespace %q can be that of no cluster: %s", f.namespace, strings.Join(wrong, "; "))
 	}
 	fleet, err := tree.Read(f.federation, f.cells)
 	if err != nil {

@@ -1,6 +1,7 @@
 package promcfg
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
@@ -35,11 +36,21 @@ func CheckAddress(what, address string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %q is not host:port: %w", what, address, err)
 	}
+	return checkHost(what, address, host, port)
+}
+
+// checkHost refuses what neither a name nor an address can be. Above all it
+// refuses what would be read as something else on its way: $1 is a group of a
+// relabelling, {shard} what nobody has filled in.
+func checkHost(what, of, host, port string) error {
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("%s: %q has no valid port", what, address)
+		return fmt.Errorf("%s: %q has no valid port", what, of)
 	}
-	if host == "" || strings.ContainsAny(host, "/ \t\n\"'{}") {
-		return fmt.Errorf("%s: %q has no valid host", what, address)
+	strange := func(r rune) bool {
+		return r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-._:", r)
+	}
+	if host == "" || strings.ContainsFunc(host, strange) {
+		return fmt.Errorf("%s: %q has no valid host", what, of)
 	}
 	return nil
 }
@@ -64,8 +75,8 @@ func Endpoint(address string) string {
 	return net.JoinHostPort(host, strconv.FormatUint(n, 10))
 }
 
-// CheckURL refuses what is not an absolute URL of one of the schemes. The
-// error begins with what.
+// CheckURL refuses what is not an absolute URL of one of the schemes, and what of
+// one no server would see. The error begins with what.
 func CheckURL(what, raw string, schemes ...string) error {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -74,7 +85,10 @@ func CheckURL(what, raw string, schemes ...string) error {
 	if !slices.Contains(schemes, u.Scheme) || u.Host == "" {
 		return fmt.Errorf("%s: %q is not an absolute URL with scheme %s", what, raw, strings.Join(schemes, " or "))
 	}
-	return nil
+	if strings.ContainsAny(raw, "#{}") {
+		return fmt.Errorf("%s: %q has one of # { } in it, which no server would be asked for", what, raw)
+	}
+	return checkHost(what, u.Redacted(), u.Hostname(), cmp.Or(u.Port(), "1")) // without one, the scheme's
 }
 
 func selector(labels map[string]string) string {

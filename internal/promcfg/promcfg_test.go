@@ -136,14 +136,17 @@ func TestCheckAddress(t *testing.T) {
 	for _, good := range []string{"a:1", "10.0.0.1:9090", "[fd00::1]:65535", "edge.example:80"} {
 		require.NoError(t, promcfg.CheckAddress("endpoint", good), good)
 	}
-	for _, bad := range []string{"", "a", ":1", "a:", "a:0", "a:65536", "a:http", "http://a:1", "a b:1", "a\n:1", "fd00::1:1", "{a}:1"} {
+	for _, bad := range []string{"", "a", ":1", "a:", "a:0", "a:65536", "a:http", "http://a:1", "a b:1", "a\n:1", "fd00::1:1", "{a}:1", "$1:1", "a$:1", "é.example:1", "a;b:1"} {
 		require.ErrorContains(t, promcfg.CheckAddress("endpoint", bad), "endpoint: ", bad)
 	}
 }
 
 func TestCheckURL(t *testing.T) {
 	require.NoError(t, promcfg.CheckURL("agent", "http://a:1/x", "http"))
-	for _, bad := range []string{"", "a:1", "https://a", "http://", "http://%zz", "/x"} {
+	require.NoError(t, promcfg.CheckURL("agent", "http://[fd00::1]/x?y=z", "http"))
+	for _, bad := range []string{
+		"", "a:1", "https://a", "http://", "http://%zz", "/x", "http://a:0", "http://a:99999/x", "http://a/{shard}", "http://a/x#y", "http://a/x#", "http://$1/x",
+	} {
 		require.ErrorContains(t, promcfg.CheckURL("agent", bad, "http"), "agent: ", bad)
 	}
 }

@@ -177,8 +177,11 @@ func (r *reader) object(raw []byte, lines lines, under string) {
 	switch {
 	case meta.APIVersion == v1alpha1.GroupVersion.String() && meta.Kind == "Federation":
 		r.federations = append(r.federations, at)
-		r.fleet.At, r.fleet.fields = at, lines.under(under)
+		r.fleet.At = at
 		r.check(raw, meta.Kind, &r.fleet.Federation, lines, under)
+		for _, p := range receivers(r.fleet.Federation) {
+			r.wrong(lines.find(under, p.path), meta.Kind, p.err)
+		}
 	case meta.APIVersion == v1alpha1.GroupVersion.String() && meta.Kind == "Cell":
 		c := Cell{At: at}
 		r.check(raw, meta.Kind, &c.Cell, lines, under)

@@ -13,16 +13,6 @@ type lines struct {
 	root *yaml.Node
 }
 
-// under are the lines of what a path leads to.
-func (l lines) under(path string) lines {
-	for _, step := range steps(path) {
-		if _, value := child(l.root, step); value != nil {
-			l.root = value
-		}
-	}
-	return l
-}
-
 // at is where the value of a path begins.
 func (l lines) at(path string) Place { return l.find(path, "") }
 

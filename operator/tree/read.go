@@ -31,7 +31,6 @@ type Cell struct {
 type Fleet struct {
 	Federation v1alpha1.Federation
 	At         Place
-	fields     lines // those of the Federation
 	// Cells in the order of their files.
 	Cells []Cell
 }

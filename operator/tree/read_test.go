@@ -198,6 +198,22 @@ func TestReadRefuses(t *testing.T) {
 			map[string]string{"f.yaml": federation + "  link:\n    type: RemoteWrite\n"},
 			[]string{"f.yaml:9: Federation: spec.link: Invalid value", "needs receiveURL"},
 		},
+		"a receiver of a port that is none": {
+			map[string]string{"f.yaml": federation + "  link:\n    type: RemoteWrite\n    receiveURL: https://{geography}-{shard}:99999/api/v1/write\n"},
+			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 0 of asia": "https://asia-0:99999/api/v1/write" has no valid port`},
+		},
+		"a receiver whose port is a shard": {
+			map[string]string{"f.yaml": federation + "  link:\n    type: RemoteWrite\n    receiveURL: https://{geography}:{shard}/w\n"},
+			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 0 of europe": "https://europe:0/w" has no valid port`},
+		},
+		"a receiver with another word in braces": {
+			map[string]string{"f.yaml": federation + "  link:\n    type: RemoteWrite\n    receiveURL: https://{geography}-{shard}/{foo}\n"},
+			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 999 of asia": "https://asia-999/{foo}" has one of # { } in it`},
+		},
+		"a store that nobody can write to": {
+			map[string]string{"f.yaml": federation + "  longTerm:\n    - name: a\n      url: https://a/w\n    - name: b\n      url: https://b:99999/w\n"},
+			[]string{`f.yaml:13: Federation: spec.longTerm[1].url "b": "https://b:99999/w" has no valid port`},
+		},
 		"a cell without geography": {
 			map[string]string{"c.yaml": strings.Replace(good, "  geography: asia\n", "", 1)},
 			[]string{"c.yaml:5: Cell: spec.geography: Required value"},
