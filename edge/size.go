@@ -12,10 +12,8 @@ type Sizing struct {
 	// CPU and Memory are asked for, and MemoryLimit is where the server is ended.
 	// CPU has no limit: a server that is throttled is late, and late is stale.
 	CPU, Memory, MemoryLimit string
-	// Volume is the disk, and DiskLimit what Prometheus lets its blocks take of
-	// it: a server whose disk is full loses what is new, one that drops its oldest
-	// block early only a look back.
-	Volume, DiskLimit string
+	// Volume is the disk.
+	Volume string
 }
 
 // SizingOf is what each server of an edge needs in a cell of a size, with the
@@ -26,16 +24,16 @@ func SizingOf(size v1alpha1.CellSize) Sizing {
 	case v1alpha1.CellSmall:
 		return Sizing{
 			Series: 250_000, StateSamples: 150_000,
-			CPU: "250m", Memory: "2Gi", MemoryLimit: "4Gi", Volume: "20Gi", DiskLimit: "16GB",
+			CPU: "250m", Memory: "2Gi", MemoryLimit: "4Gi", Volume: "20Gi",
 		}
 	case v1alpha1.CellLarge:
 		return Sizing{
 			Series: 2_500_000, StateSamples: 1_500_000,
-			CPU: "2500m", Memory: "20Gi", MemoryLimit: "32Gi", Volume: "150Gi", DiskLimit: "120GB",
+			CPU: "2500m", Memory: "20Gi", MemoryLimit: "32Gi", Volume: "150Gi",
 		}
 	}
 	return Sizing{
 		Series: 1_000_000, StateSamples: 500_000,
-		CPU: "1", Memory: "8Gi", MemoryLimit: "14Gi", Volume: "60Gi", DiskLimit: "48GB",
+		CPU: "1", Memory: "8Gi", MemoryLimit: "14Gi", Volume: "60Gi",
 	}
 }

@@ -32,7 +32,7 @@ type Cell struct {
 // CellSpec places a cell and says how to reach it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || (has(self.edge.endpoints) && size(self.edge.endpoints) > 0)",message="an External edge needs edge.endpoints: the host:port of each of its Prometheus servers"
-// +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || !(has(self.edge.shards) && self.edge.shards > 1 || has(self.edge.replicas) || has(self.edge.staticTargets))",message="an External edge is somebody else's: edge.shards, edge.replicas and edge.staticTargets are for a Managed one"
+// +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.mode) || self.edge.mode != 'External' || !(has(self.edge.shards) && self.edge.shards > 1 || has(self.edge.replicas) || has(self.edge.staticTargets) || has(self.edge.resources))",message="an External edge is somebody else's: edge.shards, edge.replicas, edge.staticTargets and edge.resources are for a Managed one"
 // +kubebuilder:validation:XValidation:rule="!has(self.edge) || !has(self.edge.intervalSeconds) || (has(self.edge.mode) && self.edge.mode == 'External')",message="edge.intervalSeconds is that of an External edge; a Managed one has the Federation's"
 type CellSpec struct {
 	// Geography is the name of one of the Federation's geographies.
@@ -122,6 +122,10 @@ type Edge struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=140
 	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
+	// Resources override what each server of a Managed edge is given. Unset means
+	// what the cell's size needs.
+	// +optional
+	Resources ServerResources `json:"resources,omitempty,omitzero"`
 	// Shards divide the business clusters of the cell among so many edge
 	// servers. Unset means 1, or 2 in a Large cell; an External edge is one.
 	// +optional

@@ -73,6 +73,11 @@ type FederationSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	LongTerm []LongTermStore `json:"longTerm,omitempty"`
 
+	// Resources override what each server of the hub is given. Unset means what the
+	// series need that the cells are declared to bring.
+	// +optional
+	Resources HubResources `json:"resources,omitempty,omitzero"`
+
 	// Images override the images of the stock servers and of Pharos itself.
 	// +optional
 	Images Images `json:"images,omitempty,omitzero"`

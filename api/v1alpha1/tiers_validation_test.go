@@ -51,7 +51,18 @@ func federations() map[string]struct {
 		}
 		return v1alpha1.Link{Type: kind, ReceiveURL: url, Credentials: &v1alpha1.LinkCredentials{SecretName: "link", Use: use, ServerName: "edge.example.org"}}
 	}
+	given := func(r v1alpha1.ServerResources) client.Object {
+		return federation(func(s *v1alpha1.FederationSpec) { s.Resources.Central = r })
+	}
+	of := func(q string) *resource.Quantity { return ptr.To(resource.MustParse(q)) }
 	return map[string]row{
+		"a server with what it needs":                 {given(v1alpha1.ServerResources{CPU: of("2"), Memory: of("8Gi"), MemoryLimit: of("8Gi"), Volume: of("100Gi")}), ""},
+		"a limit alone":                               {given(v1alpha1.ServerResources{MemoryLimit: of("8Gi")}), ""},
+		"a limit below what is asked for":             {given(v1alpha1.ServerResources{Memory: of("8Gi"), MemoryLimit: of("4Gi")}), "memoryLimit must be at least memory"},
+		"a limit of next to nothing":                  {given(v1alpha1.ServerResources{MemoryLimit: of("4m")}), "memoryLimit must be at least memory, and at least 64Mi"},
+		"memory that forgets its unit":                {given(v1alpha1.ServerResources{Memory: of("8")}), "memory must be at least 64Mi"},
+		"no CPU":                                      {given(v1alpha1.ServerResources{CPU: of("0")}), "cpu must be above 0"},
+		"a volume too small for a block":              {given(v1alpha1.ServerResources{Volume: of("100Mi")}), "volume must be at least 1Gi"},
 		"a retention that an edge cannot have":        {retention("24h", ""), "an edge needs at least 26h"},
 		"a day is too little, too":                    {retention("1d", ""), "an edge needs at least 26h"},
 		"nothing is too little":                       {retention("0w", ""), "an edge needs at least 26h"},

@@ -3,9 +3,7 @@ package cell
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -90,10 +88,9 @@ func receivers(f *v1alpha1.Federation, c *v1alpha1.Cell) []promcfg.Receiver {
 	}
 	var all []promcfg.Receiver
 	for _, shard := range shards(f, c) {
-		number := strconv.Itoa(int(shard))
 		all = append(all, promcfg.Receiver{
-			Name: "cascade-" + c.Spec.Geography + "-" + number,
-			URL:  strings.NewReplacer("{geography}", c.Spec.Geography, "{shard}", number).Replace(f.Spec.Link.ReceiveURL),
+			Name: "cascade-" + c.Spec.Geography + "-" + strconv.Itoa(int(shard)),
+			URL:  ReceiveURL(f.Spec.Link, c.Spec.Geography, shard),
 		})
 	}
 	return all
@@ -146,10 +143,19 @@ func capacity(c *v1alpha1.Cell) map[string]float64 {
 func edgeSize(c *v1alpha1.Cell) workload.Size {
 	s := edge.SizingOf(c.Spec.Size)
 	return workload.Size{
-		Volume: s.Volume, Blocks: s.DiskLimit,
-		Requests: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(s.CPU), corev1.ResourceMemory: resource.MustParse(s.Memory),
-		},
-		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(s.MemoryLimit)},
+		CPU: resource.MustParse(s.CPU), Memory: resource.MustParse(s.Memory), MemoryLimit: resource.MustParse(s.MemoryLimit),
+		Volume: resource.MustParse(s.Volume),
+	}.Override(c.Spec.Edge.Resources)
+}
+
+// Volumes are those that the servers of a cell's edge ask for.
+func Volumes(c *v1alpha1.Cell, f *v1alpha1.Federation) workload.Volumes {
+	out := workload.Volumes{}
+	if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+		return out
 	}
+	for _, s := range workload.EdgeServers(f, c) {
+		out[s.Name()] = edgeSize(c).Volume
+	}
+	return out
 }

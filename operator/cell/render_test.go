@@ -28,7 +28,7 @@ func rendered(t *testing.T, change func(*v1alpha1.CellSpec)) Rendered {
 
 func TestAnEdgeIsAsLargeAsItsCell(t *testing.T) {
 	for size, want := range map[v1alpha1.CellSize]struct{ memory, limit, blocks, volume string }{
-		v1alpha1.CellSmall: {"2Gi", "4Gi", "16GB", "20Gi"}, "": {"8Gi", "14Gi", "48GB", "60Gi"},
+		v1alpha1.CellSmall: {"2Gi", "4Gi", "16384MB", "20Gi"}, "": {"8Gi", "14Gi", "49152MB", "60Gi"},
 	} {
 		r := rendered(t, func(s *v1alpha1.CellSpec) { s.Size = size })
 		for _, o := range r.Objects {

@@ -40,8 +40,10 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for edge, edge-0-b, edge-1-a, edge-1-b, edge-agent")
 	require.Equal(t, first.UID, w.StatefulSet(t, "edge").UID)
 	requireSize(t, w, "edge", v1alpha1.CellLarge, v1alpha1.CellSmall)
+	requireRoom(t, w, "edge", "16384MB")
 	for i, name := range []string{"edge-0-b", "edge-1-a", "edge-1-b"} {
 		requireSize(t, w, name, v1alpha1.CellLarge, v1alpha1.CellLarge)
+		requireRoom(t, w, name, "122880MB")
 		w.RunPod(t, w.Settle(t, name), name+"-0", "127.94.3."+string(rune('1'+i)))
 	}
 	w.reconcile(t, "asia-1")
@@ -109,4 +111,10 @@ func requireSize(t *testing.T, w *world, name string, given, volume v1alpha1.Cel
 	require.Equal(t, edge.SizingOf(given).Memory, memory.String())
 	disk := s.Spec.VolumeClaimTemplates[0].Spec.Resources.Requests[corev1.ResourceStorage]
 	require.Equal(t, edge.SizingOf(volume).Volume, disk.String())
+}
+
+// requireRoom checks that what a server keeps is bounded by the volume that it has.
+func requireRoom(t *testing.T, w *world, name, blocks string) {
+	t.Helper()
+	require.Contains(t, w.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Args, "--storage.tsdb.retention.size="+blocks)
 }

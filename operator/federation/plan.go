@@ -111,13 +111,13 @@ func (h hub) workloads(r rendered) workload.Objects {
 	retention := workload.Retention(h.f)
 	for _, s := range h.shards() {
 		objects = append(objects, p.PrometheusServer(workload.Server{
-			Part: parts.cascade(s), Files: r.cascades[s].files, Flags: r.cascades[s].flags, Retention: retention,
+			Part: parts.cascade(s), Files: r.cascades[s].files, Flags: r.cascades[s].flags, Retention: retention, Size: r.sizes.cascades[s],
 			Secrets: workload.LinkSecrets(h.f, v1alpha1.LinkFederate),
 		})...)
 	}
 	for _, replica := range replicas() {
 		objects = append(objects, p.PrometheusServer(workload.Server{
-			Part: parts.central(replica), Files: r.centrals[replica].files, Flags: r.centrals[replica].flags, Retention: retention,
+			Part: parts.central(replica), Files: r.centrals[replica].files, Flags: r.centrals[replica].flags, Retention: retention, Size: r.sizes.central,
 			Secrets: storeSecrets(h.f),
 		})...)
 	}

@@ -42,6 +42,7 @@ type rendered struct {
 	alertmanager promcfg.Files
 	// notify is nil when there is no robot to relay to.
 	notify promcfg.Files
+	sizes  sizes
 }
 
 // server is what a Prometheus runs with.
@@ -95,7 +96,10 @@ func (h hub) render() (rendered, error) {
 	if r.alertmanager, err = renderAlertmanager(h.f, h.at); err != nil {
 		return rendered{}, err
 	}
-	r.notify, err = renderNotify(h.f.Spec.Alerting.DingTalk)
+	if r.notify, err = renderNotify(h.f.Spec.Alerting.DingTalk); err != nil {
+		return rendered{}, err
+	}
+	r.sizes, err = h.sizes()
 	return r, err
 }
 

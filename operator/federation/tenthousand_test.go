@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -55,9 +57,12 @@ func (w *world) pieces(t *testing.T, part string) []string {
 func TestTenThousandCellsAreAccepted(t *testing.T) {
 	w := newWorld(t)
 	limit := int32(10_000_000) // one shard, so that its targets are as many as they can be
+	// A central that is given more is a new pod. Here its size is said, as by a team that wants to choose the moment.
+	of := func(q string) *resource.Quantity { return ptr.To(resource.MustParse(q)) }
+	size := v1alpha1.ServerResources{CPU: of("8"), Memory: of("16Gi"), MemoryLimit: of("32Gi"), Volume: of("100Gi")}
 	w.Create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
-		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia", MaxSeriesPerShard: &limit}}},
+		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia", MaxSeriesPerShard: &limit}}, Resources: v1alpha1.HubResources{Central: size}},
 	})
 	cells := crowd(10_000)
 	w.follow(t, w.federation(t, "fleet"), cells[:1_500])

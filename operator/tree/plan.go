@@ -5,13 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/operator/cell"
 	"github.com/pharos-fleet/pharos/operator/federation"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
 // PlanFile is what a render hands to the next one, at the top of the tree: which
@@ -28,6 +32,9 @@ const planHeader = `# Rendered by Pharos, and read by the next render, which goe
 type Plan struct {
 	// Geographies say where each cell is read, as in the status of a Federation.
 	Geographies []v1alpha1.GeographyStatus `json:"geographies,omitempty"`
+	// Volumes are those that servers have, by the folder that they are rendered
+	// into and their names. No StatefulSet's can be changed.
+	Volumes map[string]workload.Volumes `json:"volumes,omitempty"`
 }
 
 // ReadPlan reads the plan that a render wrote.
@@ -86,6 +93,40 @@ func (t *Tree) place(endMoves bool) error {
 	// Where edges write, they must know which shards read their cell.
 	f.Status.Geographies = federation.Status(f, t.cells, t.layouts, heard)
 	return nil
+}
+
+// keepVolumes leaves every server the volume that it was made with, unless the
+// volume itself is asked for, and says what is asked for and not given.
+func (t *Tree) keepVolumes(before map[string]workload.Volumes) (warnings []string, err error) {
+	f := &t.fleet.Federation
+	hub, err := federation.Volumes(f, t.cells, t.layouts)
+	if err != nil {
+		return nil, err
+	}
+	t.volumes = map[string]workload.Volumes{hubFolder: hub}
+	set := map[string]bool{}
+	for i := range t.cells {
+		c := &t.cells[i]
+		if asked := cell.Volumes(c, f); len(asked) > 0 {
+			t.volumes[cellFolder(c.Name)] = asked
+		}
+		set[cellFolder(c.Name)] = c.Spec.Edge.Resources.Volume != nil
+	}
+	for _, folder := range slices.Sorted(maps.Keys(t.volumes)) {
+		for _, server := range slices.Sorted(maps.Keys(t.volumes[folder])) {
+			asked := t.volumes[folder][server]
+			has, known := before[folder][server]
+			if !known || set[folder] || folder == hubFolder && federation.SetsVolume(f, server) {
+				continue
+			}
+			t.volumes[folder][server] = has
+			if has.Cmp(asked) < 0 {
+				warnings = append(warnings, fmt.Sprintf("%s: %s keeps its volume of %s, and what fits into it, where %s is needed: docs/reference/hub.md says how to grow it",
+					folder, server, has.String(), asked.String()))
+			}
+		}
+	}
+	return warnings, nil
 }
 
 // moves tells of the cells that two servers watch, for whom it may concern.

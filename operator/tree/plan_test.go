@@ -80,14 +80,14 @@ func TestNoCellLeavesItsCascadeInOneRender(t *testing.T) {
 		sizes   map[int]string
 		numbers []int
 	}{
-		"one cell grows":    {map[int]string{7: "Large"}, upTo(60)},
-		"one cell goes":     {nil, upTo(60)[1:]},
-		"one cell comes":    {nil, upTo(61)},
-		"many cells shrink": {nil, upTo(20)},
+		"one cell grows": {map[int]string{7: "Large"}, upTo(40)},
+		"one cell goes":  {nil, upTo(40)[1:]},
+		"one cell comes": {nil, upTo(41)},
+		"many cells go":  {nil, upTo(12)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
-			again(t, out, false, append([]string{dense}, sized(nil, upTo(60)...)...)...)
+			again(t, out, false, append([]string{dense}, sized(nil, upTo(40)...)...)...)
 			before := readBy(t, out)
 			again(t, out, false, append([]string{dense}, sized(change.sizes, change.numbers...)...)...)
 			now := readBy(t, out)
@@ -117,7 +117,7 @@ func TestAMoveEndsWhenItIsToldTo(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, twice, "the shard of the cell that has grown is too full")
-	require.Len(t, made.Warnings, len(twice))
+	require.Len(t, made.Warnings, len(twice)+1, "and one about the volume of the cell that has grown")
 	require.Contains(t, made.Warnings[0], "until a render with --end-moves")
 
 	first := contents(t, out)
@@ -175,4 +175,49 @@ func TestThePlanIsKept(t *testing.T) {
 	empty, err := tree.PlanOf(t.TempDir())
 	require.NoError(t, err)
 	require.Empty(t, empty.Geographies)
+}
+
+// A cell that grows has the volume that it was made with, and keeps what fits into
+// it, until somebody says that its volume is another.
+func TestAVolumeStaysAsItWasMade(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	edge := func() string { return contents(t, out)["cells/asia-00/manifests/edge.yaml"] }
+	again(t, out, false, append([]string{federation}, sized(nil, 0)...)...)
+	require.Contains(t, edge(), "storage: 20Gi")
+	require.Contains(t, edge(), "--storage.tsdb.retention.size=16384MB")
+
+	grown := append([]string{federation}, sized(map[int]string{0: "Large"}, 0)...)
+	made := again(t, out, false, grown...)
+	require.Contains(t, edge(), "storage: 20Gi", "an API server refuses another")
+	require.Contains(t, edge(), "--storage.tsdb.retention.size=16384MB")
+	require.Contains(t, edge(), "memory: 20Gi", "the rest follows the size")
+	require.Len(t, made.Warnings, 1)
+	require.Contains(t, made.Warnings[0], "cells/asia-00: edge keeps its volume of 20Gi, and what fits into it, where 150Gi is needed")
+	require.Empty(t, again(t, out, false, append([]string{federation}, sized(nil, 0)...)...).Warnings)
+
+	grown[1] += "    resources:\n      volume: 150Gi\n"
+	require.Empty(t, again(t, out, false, grown...).Warnings)
+	require.Contains(t, edge(), "storage: 150Gi")
+	require.Contains(t, edge(), "--storage.tsdb.retention.size=122880MB")
+}
+
+// The servers of the hub are as large as what is described needs, or as somebody says.
+func TestServersOfTheHubAreSized(t *testing.T) {
+	files := func(documents ...string) map[string][]byte {
+		made, err := read(t, documents...)
+		return rendered(t, made, err)
+	}
+	small := files(append([]string{federation}, sized(nil, 0)...)...)
+	require.Contains(t, string(small["hub/manifests/central-a.yaml"]), "memory: 448Mi")
+	require.Contains(t, string(small["hub/manifests/cascade-asia-0.yaml"]), "memory: 832Mi")
+	sizes := map[int]string{}
+	for i := range 30 {
+		sizes[i] = "Large"
+	}
+	large := files(append([]string{federation}, sized(sizes, upTo(30)...)...)...)
+	require.Contains(t, string(large["hub/manifests/central-b.yaml"]), "memory: 3136Mi")
+	require.Contains(t, string(large["hub/manifests/central-b.yaml"]), "storage: 30Gi")
+	own := files(append([]string{federation + "  resources:\n    central:\n      memory: 64Gi\n"}, sized(nil, 0)...)...)
+	require.Contains(t, string(own["hub/manifests/central-a.yaml"]), "memory: 64Gi")
+	require.Contains(t, string(own["hub/manifests/cascade-asia-0.yaml"]), "memory: 832Mi")
 }

@@ -29,6 +29,8 @@ type Tree struct {
 	namespace string
 	layouts   federation.Layouts
 	cells     []v1alpha1.Cell
+	// volumes of the servers, by the folder that they are rendered into.
+	volumes map[string]workload.Volumes
 	// Warnings are for a person; they stop nothing.
 	Warnings []string
 }
@@ -70,7 +72,11 @@ func Continue(fleet Fleet, namespace string, before Plan, endMoves bool) (*Tree,
 	if err := t.place(endMoves); err != nil {
 		return nil, err
 	}
-	t.Warnings = t.warnings()
+	short, err := t.keepVolumes(before.Volumes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", fleet.At, err)
+	}
+	t.Warnings = append(t.warnings(), short...)
 	return t, nil
 }
 
@@ -118,7 +124,14 @@ func placed(fleet Fleet) error {
 }
 
 // plan is what the next render goes on from.
-func (t *Tree) plan() Plan { return Plan{Geographies: t.fleet.Federation.Status.Geographies} }
+func (t *Tree) plan() Plan {
+	return Plan{Geographies: t.fleet.Federation.Status.Geographies, Volumes: t.volumes}
+}
+
+// Folders of the tree.
+const hubFolder = "hub"
+
+func cellFolder(name string) string { return path.Join("cells", name) }
 
 func (t *Tree) warnings() []string {
 	var out []string
@@ -152,7 +165,8 @@ func (t *Tree) Each(yield func(File) error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
 	}
-	files, err := lay("hub", hub.Objects, hub.Files)
+	t.volumes[hubFolder].Keep(hub.Objects)
+	files, err := lay(hubFolder, hub.Objects, hub.Files)
 	if err != nil {
 		return err
 	}
@@ -191,7 +205,8 @@ func (t *Tree) cell(c *v1alpha1.Cell) ([]File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
 	}
-	return lay(path.Join("cells", c.Name), rendered.Objects, rendered.Files)
+	t.volumes[cellFolder(c.Name)].Keep(rendered.Objects)
+	return lay(cellFolder(c.Name), rendered.Objects, rendered.Files)
 }
 
 func each(files []File, yield func(File) error) error {

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,8 +38,9 @@ func Apply(ctx context.Context, c client.Client, objects Objects) error {
 	return errors.Join(failed...)
 }
 
-// apply leaves the volumes of a StatefulSet as large as they were made: no
-// StatefulSet's can be changed, and the rest of the change must not wait for that.
+// apply leaves the volumes of a StatefulSet as large as they were made, and what is
+// kept in them within that: no StatefulSet's can be changed, and the rest of the
+// change must not wait for that.
 func apply(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) error {
 	write := func() error { return c.Apply(ctx, o, client.FieldOwner(FieldOwner), client.ForceOwnership) }
 	err := write()
@@ -56,23 +56,6 @@ func apply(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) e
 		return err
 	}
 	return write()
-}
-
-// keepClaims gives the claims of a StatefulSet the sizes that they have, and
-// tells whether that is a change.
-func keepClaims(set *appsv1ac.StatefulSetApplyConfiguration, live []corev1.PersistentVolumeClaim) bool {
-	changed := false
-	for i, claim := range set.Spec.VolumeClaimTemplates {
-		for _, l := range live {
-			size, has := l.Spec.Resources.Requests[corev1.ResourceStorage]
-			if l.Name != *claim.Name || !has || size.Equal((*claim.Spec.Resources.Requests)[corev1.ResourceStorage]) {
-				continue
-			}
-			set.Spec.VolumeClaimTemplates[i].Spec.Resources.WithRequests(corev1.ResourceList{corev1.ResourceStorage: size})
-			changed = true
-		}
-	}
-	return changed
 }
 
 // Prune deletes the objects of the place that are not among those wanted. It

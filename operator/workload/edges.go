@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/prometheus/common/model"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -168,18 +167,4 @@ func Clusters(c *v1alpha1.Cell) uint {
 		return 200
 	}
 	return 60
-}
-
-// Size is what a server is given.
-type Size struct {
-	// Requests of CPU and memory. Empty means none.
-	Requests corev1.ResourceList
-	// Limits are where it is ended or throttled. Empty means nowhere.
-	Limits corev1.ResourceList
-	// Volume is the size of its volume, when that is made. Empty means
-	// PrometheusVolume.
-	Volume string
-	// Blocks is how much of the volume Prometheus lets its blocks take, in its own
-	// notation. Empty means all.
-	Blocks string
 }

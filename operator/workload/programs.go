@@ -4,6 +4,7 @@ import (
 	"path"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
@@ -55,7 +56,7 @@ const SecretsPath = "/etc/secrets"
 func (p Place) claim(part Part, size string) *corev1ac.PersistentVolumeClaimApplyConfiguration {
 	c := corev1ac.PersistentVolumeClaim(part.Name, p.Namespace).
 		WithLabels(p.labels(part, Pharos)).
-		WithSpec(claimSpec(size))
+		WithSpec(claimSpec(resource.MustParse(size)))
 	if p.Owner != nil {
 		c.WithOwnerReferences(p.Owner)
 	}

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"cmp"
 	"path"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,10 +11,8 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// Sizes of the volumes that are claimed. They hold two days of recorded series
-// of a cascade's shard, and can be grown by hand: the operator never changes one.
+// Sizes of the volumes that are claimed by what is no Prometheus.
 const (
-	PrometheusVolume   = "20Gi"
 	AlertmanagerVolume = "1Gi"
 	NotifyVolume       = "1Gi"
 )
@@ -49,18 +46,14 @@ func (p Place) PrometheusServer(s Server) Objects {
 		"--config.auto-reload-interval=5s",
 		"--storage.tsdb.path=/prometheus",
 		"--storage.tsdb.retention.time=" + s.Retention,
+		blocks(s.Size.Volume),
 		listen("web.listen-address", s.Port),
 	}
-	if s.Size.Blocks != "" {
-		args = append(args, "--storage.tsdb.retention.size="+s.Size.Blocks)
-	}
-	c := container(Prometheus, s.Part, append(args, s.Flags...), health{"/-/healthy", "/-/ready"}, volumes)
-	if len(s.Size.Requests)+len(s.Size.Limits) > 0 {
-		c.WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.Requests).WithLimits(s.Size.Limits))
-	}
+	c := container(Prometheus, s.Part, append(args, s.Flags...), health{"/-/healthy", "/-/ready"}, volumes).
+		WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.requests()).WithLimits(s.Size.limits()))
 	template := pod(s.Part, p.labels(s.Part, Prometheus), "", true, c, volumes)
 	return append(p.ConfigMaps(s.Part, Prometheus, s.Files),
-		p.statefulSet(s.Part, Prometheus, template, cmp.Or(s.Size.Volume, PrometheusVolume)))
+		p.statefulSet(s.Part, Prometheus, template, s.Size.Volume))
 }
 
 // AlertmanagerServer returns the objects of a stock Alertmanager with the given
@@ -75,10 +68,10 @@ func (p Place) AlertmanagerServer(part Part, files map[string][]byte) Objects {
 		"--cluster.listen-address=",
 	}, health{"/-/healthy", "/-/ready"}, volumes)
 	template := pod(part, p.labels(part, Alertmanager), Hash(files), false, c, volumes)
-	return append(p.ConfigMaps(part, Alertmanager, files), p.statefulSet(part, Alertmanager, template, AlertmanagerVolume))
+	return append(p.ConfigMaps(part, Alertmanager, files), p.statefulSet(part, Alertmanager, template, resource.MustParse(AlertmanagerVolume)))
 }
 
-func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemplateSpecApplyConfiguration, size string) *appsv1ac.StatefulSetApplyConfiguration {
+func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemplateSpecApplyConfiguration, size resource.Quantity) *appsv1ac.StatefulSetApplyConfiguration {
 	s := appsv1ac.StatefulSet(part.Name, p.Namespace).
 		WithLabels(p.labels(part, program)).
 		WithSpec(appsv1ac.StatefulSetSpec().
@@ -97,13 +90,13 @@ func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemp
 	return s
 }
 
-func claimTemplate(size string) *corev1ac.PersistentVolumeClaimApplyConfiguration {
+func claimTemplate(size resource.Quantity) *corev1ac.PersistentVolumeClaimApplyConfiguration {
 	return corev1ac.PersistentVolumeClaim(dataVolume, "").WithSpec(claimSpec(size))
 }
 
-func claimSpec(size string) *corev1ac.PersistentVolumeClaimSpecApplyConfiguration {
+func claimSpec(size resource.Quantity) *corev1ac.PersistentVolumeClaimSpecApplyConfiguration {
 	return corev1ac.PersistentVolumeClaimSpec().
 		WithAccessModes(corev1.ReadWriteOnce).
 		WithResources(corev1ac.VolumeResourceRequirements().
-			WithRequests(corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}))
+			WithRequests(corev1.ResourceList{corev1.ResourceStorage: size}))
 }
