@@ -1,8 +1,8 @@
 // Package tree renders everything that the operator would run in the hub and in
 // every cell as files, for a team that deploys from a repository. The same
 // functions make the objects and configurations as in the operator; this package
-// reads the fleet from files, lays out what comes of it, writes it whole or not
-// at all, and compares it with what is there. It speaks to no cluster.
+// reads the fleet from files, lays out what comes of it, writes it where nothing is
+// in its way, and compares it with what is there. It speaks to no cluster.
 package tree
 
 import (
@@ -128,6 +128,9 @@ func (t *Tree) plan() Plan {
 	return Plan{Geographies: t.fleet.Federation.Status.Geographies, Volumes: t.volumes}
 }
 
+// header is the first line of every object's file.
+const header = "# Rendered by Pharos. Edits are refused by the next render.\n"
+
 // Folders of the tree.
 const hubFolder = "hub"
 
@@ -174,7 +177,11 @@ func (t *Tree) Each(yield func(File) error) error {
 	if err != nil {
 		return err
 	}
-	if err := each(append([]File{plan}, files...), yield); err != nil {
+	cells, err := t.descriptions()
+	if err != nil {
+		return err
+	}
+	if err := each(slices.Concat([]File{plan}, files, cells), yield); err != nil {
 		return err
 	}
 	workers := runtime.GOMAXPROCS(0)
@@ -243,7 +250,7 @@ func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files)
 		if len(documents[name]) > 0 {
 			raw = append([]byte("---\n"), raw...)
 		} else {
-			raw = append([]byte("# Rendered by Pharos. Edits are refused by the next render.\n"), raw...)
+			raw = append([]byte(header), raw...)
 		}
 		documents[name] = append(documents[name], raw...)
 	}

@@ -123,9 +123,14 @@ func requireObjects(t *testing.T, files promcfg.Files) {
 			var o unstructured.Unstructured
 			require.NoError(t, yaml.UnmarshalStrict([]byte(document), &o.Object), name)
 			require.NotEmpty(t, o.GetKind(), name)
+			require.Empty(t, o.GetOwnerReferences(), name)
+			if o.GetKind() == "Cell" {
+				require.Equal(t, name, "cell."+o.GetName()+".yaml")
+				require.Empty(t, o.GetNamespace(), name)
+				continue
+			}
 			require.Equal(t, name, o.GetName()+".yaml")
 			require.Equal(t, "pharos-system", o.GetNamespace(), name)
-			require.Empty(t, o.GetOwnerReferences(), name)
 		}
 	}
 }
