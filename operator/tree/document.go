@@ -146,7 +146,8 @@ func (r *reader) document(value any, lines lines) {
 		Metadata        any               `json:"metadata"`
 		Items           []json.RawMessage `json:"items"`
 	}
-	if !r.decode(raw, "List", &list, lines, "") {
+	if err := r.decode(raw, "List", &list, lines, ""); err != nil {
+		r.wrong(lines.at(""), "List", err)
 		return
 	}
 	if list.Items == nil || list.APIVersion != "v1" {
@@ -179,7 +180,7 @@ func (r *reader) object(raw []byte, lines lines, under string) {
 		r.federations = append(r.federations, at)
 		r.fleet.At = at
 		r.check(raw, meta.Kind, &r.fleet.Federation, lines, under)
-		for _, p := range receivers(r.fleet.Federation) {
+		for _, p := range receivers(r.fleet.Federation.Spec) {
 			r.wrong(lines.find(under, p.path), meta.Kind, p.err)
 		}
 	case meta.APIVersion == v1alpha1.GroupVersion.String() && meta.Kind == "Cell":
@@ -194,10 +195,12 @@ func (r *reader) object(raw []byte, lines lines, under string) {
 // check decodes an object as the API server would, unknown fields refused, and
 // validates it against the schema.
 func (r *reader) check(raw []byte, kind string, into metav1.Object, lines lines, under string) {
-	if !r.decode(raw, kind, into, lines, under) {
-		return
+	err := r.decode(raw, kind, into, lines, under)
+	problems := r.schemas.problems(kind, raw)
+	if err != nil && len(problems) == 0 { // a schema knows the place
+		r.wrong(lines.at(under), kind, err)
 	}
-	for _, p := range r.schemas.problems(kind, raw) {
+	for _, p := range problems {
 		r.wrong(lines.find(under, p.path), kind, p.err)
 	}
 	if into.GetDeletionTimestamp() != nil {
@@ -205,17 +208,14 @@ func (r *reader) check(raw []byte, kind string, into metav1.Object, lines lines,
 	}
 }
 
-// decode tells whether an object could be decoded at all.
-func (r *reader) decode(raw []byte, kind string, into any, lines lines, under string) bool {
+// decode takes down unknown fields, and gives what kept an object from being
+// decoded at all.
+func (r *reader) decode(raw []byte, kind string, into any, lines lines, under string) error {
 	strict, err := kjson.UnmarshalStrict(raw, into)
-	if err != nil {
-		r.wrong(lines.at(under), kind, err)
-		return false
-	}
 	for _, err := range strict {
 		r.wrong(lines.find(under, quoted(err.Error())), kind, err)
 	}
-	return true
+	return err
 }
 
 // quoted is the path that a decoder's complaint names in quotes.

@@ -179,7 +179,7 @@ func TestReadRefuses(t *testing.T) {
 		},
 		"rules over several fields beside other mistakes": {
 			map[string]string{"c.yaml": good + "    mode: External\n    shards: 2\n  size: Huge\n"},
-			[]string{"c.yaml:13: Cell: spec.size: Unsupported value", "c.yaml:1: Cell: rules over several fields could not be looked at"},
+			[]string{"c.yaml:13: Cell: spec.size: Unsupported value", "c.yaml:1: Cell: rules over several fields could not be looked at before that is mended"},
 		},
 		"rules over several fields beside a duplicate": {
 			map[string]string{"f.yaml": federation + "    - name: asia\n  link:\n    type: RemoteWrite\n"},
@@ -188,7 +188,11 @@ func TestReadRefuses(t *testing.T) {
 		"what is no object": {map[string]string{"c.yaml": "- 1\n"}, []string{"c.yaml:1: is no object"}},
 		"a type that the field is not": {
 			map[string]string{"c.yaml": strings.Replace(good, "region: asia-east", "region: no", 1)},
-			[]string{"c.yaml:1: Cell:", "region"},
+			[]string{`c.yaml:7: Cell: spec.region: Invalid value: "boolean"`},
+		},
+		"an amount that is none": {
+			map[string]string{"c.yaml": good + "  capacity:\n    pools:\n    - name: addresses\n      limit: many\n"},
+			[]string{"c.yaml:14: Cell: spec.capacity.pools[0].limit: Invalid value"},
 		},
 		"a value that is none of the field's": {
 			map[string]string{"c.yaml": good + "    mode: Other\n"},
@@ -204,11 +208,11 @@ func TestReadRefuses(t *testing.T) {
 		},
 		"a receiver whose port is a shard": {
 			map[string]string{"f.yaml": federation + "  link:\n    type: RemoteWrite\n    receiveURL: https://{geography}:{shard}/w\n"},
-			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 0 of europe": "https://europe:0/w" has no valid port`},
+			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 0 of asia": "https://asia:0/w" has no valid port`},
 		},
 		"a receiver with another word in braces": {
 			map[string]string{"f.yaml": federation + "  link:\n    type: RemoteWrite\n    receiveURL: https://{geography}-{shard}/{foo}\n"},
-			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 999 of asia": "https://asia-999/{foo}" has one of # { } in it`},
+			[]string{`f.yaml:11: Federation: spec.link.receiveURL "cascade 0 of asia": "https://asia-0/{foo}" has one of # { } in it`},
 		},
 		"a store that nobody can write to": {
 			map[string]string{"f.yaml": federation + "  longTerm:\n    - name: a\n      url: https://a/w\n    - name: b\n      url: https://b:99999/w\n"},

@@ -10,27 +10,39 @@ import (
 
 // receivers are mistakes in the addresses that are written to. Rendering would
 // refuse them, too, but of the cell or the central that writes.
-func receivers(f v1alpha1.Federation) []problem {
+func receivers(spec v1alpha1.FederationSpec) []problem {
 	var all []problem
-	add := func(path, what, url string) {
-		err := promcfg.CheckReceivers(path, []promcfg.Receiver{{Name: what, URL: url}}, promcfg.Credentials{})
-		if err != nil {
-			all = append(all, problem{path, err})
-		}
+	if err := checkReceiveURL(spec); err != nil {
+		all = append(all, problem{"spec.link.receiveURL", err})
 	}
-	for _, g := range f.Spec.Geographies {
-		if f.Spec.Link.Type != v1alpha1.LinkRemoteWrite || f.Spec.Link.ReceiveURL == "" || g.Name == "" {
+	for i, store := range spec.LongTerm {
+		if store.Name == "" || store.URL == "" {
 			continue // the schema has said so
 		}
-		// The first and the last that may come to be, when a geography is divided.
-		for _, shard := range []int32{0, 999} {
-			add("spec.link.receiveURL", fmt.Sprintf("cascade %d of %s", shard, g.Name), cell.ReceiveURL(f.Spec.Link, g.Name, shard))
-		}
-	}
-	for i, store := range f.Spec.LongTerm {
-		if store.Name != "" && store.URL != "" {
-			add(fmt.Sprintf("spec.longTerm[%d].url", i), store.Name, store.URL)
+		if err := checkReceiver(fmt.Sprintf("spec.longTerm[%d].url", i), store.Name, store.URL); err != nil {
+			all = append(all, problem{fmt.Sprintf("spec.longTerm[%d].url", i), err})
 		}
 	}
 	return all
+}
+
+// checkReceiveURL tries the address of the first and of the last shard that may
+// come to be when a geography is divided, and gives the first mistake.
+func checkReceiveURL(spec v1alpha1.FederationSpec) error {
+	if spec.Link.Type != v1alpha1.LinkRemoteWrite || spec.Link.ReceiveURL == "" {
+		return nil // nobody uses it, or the schema has said so
+	}
+	for _, g := range spec.Geographies {
+		for _, shard := range []int32{0, 999} {
+			url := cell.ReceiveURL(spec.Link, g.Name, shard)
+			if err := checkReceiver("spec.link.receiveURL", fmt.Sprintf("cascade %d of %s", shard, g.Name), url); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkReceiver(path, name, url string) error {
+	return promcfg.CheckReceivers(path, []promcfg.Receiver{{Name: name, URL: url}}, promcfg.Credentials{})
 }

@@ -89,15 +89,17 @@ func (s schemas) problems(kind string, raw []byte) []problem {
 	errs := apivalidation.ValidateObjectMetaAccessor(&object, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, c.values)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object.Object)...)
-	var all []problem
-	if slices.ContainsFunc(errs, misshapen) {
-		all = append(all, problem{"", errors.New("rules over several fields could not be looked at because of the other mistakes in it")})
-	} else {
+	unseen := slices.ContainsFunc(errs, misshapen)
+	if !unseen {
 		broken, _ := c.rules.Validate(context.Background(), nil, c.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, broken...)
 	}
+	var all []problem
 	for _, err := range errs {
 		all = append(all, problem{err.Field, errors.New(err.Error())})
+	}
+	if unseen {
+		all = append(all, problem{"", errors.New("rules over several fields could not be looked at before that is mended")})
 	}
 	return all
 }
