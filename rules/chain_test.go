@@ -119,7 +119,8 @@ func record(t *testing.T, storage *teststorage.TestStorage, have []promql.Sample
 		require.NoError(t, err)
 		result, err := query.Exec(context.Background()).Vector()
 		require.NoError(t, err, r.Record)
-		require.NotEmpty(t, result, "%s records nothing", r.Record)
+		require.NotEmpty(t, result, "%s records nothing: give the failing cluster in rules/worlds_test.go, worldcontrolplane_test.go, "+
+			"worldcapacity_test.go or chain_test.go what the rule reads, so that its labels can be compared with those that the contract declares", r.Record)
 		var got []promql.Sample
 		for _, s := range result {
 			b := labels.NewBuilder(s.Metric).Set(model.MetricNameLabel, r.Record)
@@ -211,30 +212,37 @@ func checkLabels(t *testing.T, c rules.Contract, tier rules.Tier, samples []prom
 	for _, s := range samples {
 		name := s.Metric.Get(model.MetricNameLabel)
 		i := slices.IndexFunc(c.Series, func(d rules.Series) bool { return slices.Contains(d.Kind.Names(d.Name), name) })
-		require.GreaterOrEqual(t, i, 0, "%s is not declared", name)
+		require.GreaterOrEqual(t, i, 0, "%s is recorded and not declared: declare it in rules/contract.yaml", name)
 		require.Equal(t, tier, c.Series[i].From, "%s is recorded at another tier than declared", name)
-		var got []string
-		s.Metric.Range(func(l labels.Label) {
-			if l.Name != model.MetricNameLabel && (l.Name != model.BucketLabel || c.Series[i].Kind != rules.Histogram) {
-				got = append(got, l.Name)
-			}
-		})
-		for label := range external {
-			told := slices.Contains(rules.Tellers(), label) && !slices.Contains(c.Series[i].Labels, label)
-			if !told && !slices.Contains(got, label) {
-				got = append(got, label)
-			}
-		}
-		require.ElementsMatch(t, c.Series[i].Labels, got, name)
+		require.ElementsMatch(t, c.Series[i].Labels, labelsAbove(c.Series[i], s.Metric, external),
+			"the labels of %s: on the left what rules/contract.yaml declares, on the right what the rule records", name)
 		seen[name] = true
 	}
 	for _, d := range c.Series {
 		for _, name := range d.Kind.Names(d.Name) {
 			if d.From == tier {
-				require.Equal(t, !d.Rendered, seen[name], "%s is declared and never recorded, or is recorded and said to be rendered", name)
+				require.Equal(t, !d.Rendered, seen[name], "%s is declared and no rule at its tier records it (write one in rules/%s), or is recorded and said to be rendered", name, tier)
 			}
 		}
 	}
+}
+
+// labelsAbove are the labels that a sample has above the tier that recorded it,
+// which adds its external ones, but for those that say who told it.
+func labelsAbove(declared rules.Series, metric labels.Labels, external map[string]string) []string {
+	var got []string
+	metric.Range(func(l labels.Label) {
+		if l.Name != model.MetricNameLabel && (l.Name != model.BucketLabel || declared.Kind != rules.Histogram) {
+			got = append(got, l.Name)
+		}
+	})
+	for label := range external {
+		told := slices.Contains(rules.Tellers(), label) && !slices.Contains(declared.Labels, label)
+		if !told && !slices.Contains(got, label) {
+			got = append(got, label)
+		}
+	}
+	return got
 }
 
 func value(t *testing.T, samples []promql.Sample, name string) float64 {

@@ -82,6 +82,9 @@ type Series struct {
 	Max  Max  `yaml:"max"`
 	// Exception is a series that is there only where something is wrong.
 	Exception bool `yaml:"exception,omitempty"`
+	// Natural is a series whose values are finite numbers from nought on, because
+	// centrals sum them up.
+	Natural bool `yaml:"natural,omitempty"`
 	// Rendered is a series that no rule records: it comes from the topology.
 	Rendered bool `yaml:"rendered,omitempty"`
 }

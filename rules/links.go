@@ -65,6 +65,31 @@ func (c Contract) undeclared(at Tier) (record, expr string, ok bool) {
 		fmt.Sprintf("count({%s!=\"\", __name__!~%q}) or vector(0)", place, strings.Join(known, "|")), true
 }
 
+// impossible is the rule by which a cascade counts, for each cell, values that
+// cannot be: of natural series those that are below nought, infinite or no
+// number. One of them would make a sum what no cell said. It is nought for a cell
+// that is expected and tells nothing of the kind.
+func (c Contract) impossible(at Tier) (record, expr string, ok bool) {
+	var names []string
+	for _, s := range c.Crossing(at) {
+		if s.Natural {
+			names = append(names, s.Name)
+		}
+	}
+	if at != Cascade || len(names) == 0 {
+		return "", "", false
+	}
+	all := fmt.Sprintf("{__name__=~%q}", strings.Join(names, "|"))
+	return "cell:values_impossible:count", fmt.Sprintf(
+		`count by (geography, region, cell) (%s)
+- on (geography, region, cell)
+(
+  count by (geography, region, cell) (%s >= 0 < Inf)
+  or on (geography, region, cell)
+  0 * count by (geography, region, cell) (%s)
+)`, all, all, all), true
+}
+
 // SampleLimit is the most samples that one target of a link into the tier may
 // send. Above it Prometheus refuses the whole scrape.
 func (c Contract) SampleLimit(to Tier, size Size) uint {

@@ -16,7 +16,7 @@ const (
 	fleetTopology = topologyStem + "-fleet" + FileSuffix
 )
 
-// topology renders the constants, and what counts undeclared series, as one rule
+// topology renders the constants, and what counts series that should not be, as one rule
 // file; and where the cells are too many for one, as several.
 func (c Contract) topology(t Tier, constants []Constant) (map[string][]byte, error) {
 	ofCell := func(c Constant) bool { return c.cell() != "" }
@@ -33,8 +33,10 @@ func (c Contract) topology(t Tier, constants []Constant) (map[string][]byte, err
 	for name, some := range pieces {
 		group := topologyGroup(some)
 		group.Name = strings.TrimSuffix(name, FileSuffix)
-		if record, expr, ok := c.undeclared(t); ok && name == fleet {
-			group.Rules = append(group.Rules, rulefmt.Rule{Record: record, Expr: expr})
+		for _, counted := range []func(Tier) (record, expr string, ok bool){c.undeclared, c.impossible} {
+			if record, expr, ok := counted(t); ok && name == fleet {
+				group.Rules = append(group.Rules, rulefmt.Rule{Record: record, Expr: expr})
+			}
 		}
 		var err error
 		if out[name], err = marshal(&rulefmt.RuleGroups{Groups: []rulefmt.RuleGroup{group}}); err != nil {

@@ -120,6 +120,25 @@ func TestACauseSilencesItsSymptomsOnly(t *testing.T) {
 	require.False(t, silences(cfg, cell, model.LabelSet{"alertname": "PharosContractBreach", "cell": "asia-1"}), "why it may be stale")
 }
 
+// TestADeadCascadeIsOneMessage has a cascade of two that is dead, cells that it
+// cut off, and one of the other cascade that died by itself.
+func TestADeadCascadeIsOneMessage(t *testing.T) {
+	_, cfg := load(t, options())
+	cascade := model.LabelSet{"alertname": "PharosCascadeStale", "geography": "asia", "cascade_shard": "1"}
+	dead := model.LabelSet{"alertname": "PharosCellStale", "geography": "asia", "region": "east", "cell": "asia-1"}
+	cut := dead.Merge(model.LabelSet{"because": "cascade"})
+	require.True(t, silences(cfg, cascade, cut))
+	require.False(t, silences(cfg, cascade, dead), "a cell that is dead by itself")
+	require.False(t, silences(cfg, cascade, cut.Merge(model.LabelSet{"geography": "europe"})), "another geography")
+	require.False(t, silences(cfg, cut, cascade), "the symptom must not silence the cause")
+	for _, why := range []model.LabelValue{"PharosCellUnreachable", "PharosEdgeDown", "PharosCellClockAhead", "PharosValuesImpossible"} {
+		reason := dead.Merge(model.LabelSet{"alertname": why})
+		require.True(t, silences(cfg, dead, reason), "one cell is one message")
+		require.False(t, silences(cfg, reason, dead))
+		require.False(t, silences(cfg, dead, reason.Merge(model.LabelSet{"cell": "asia-2"})))
+	}
+}
+
 func TestWhatIsWorseSilencesItsWarning(t *testing.T) {
 	_, cfg := load(t, options())
 	etcd := model.LabelSet{"geography": "asia", "region": "east", "cell": "asia-1", "cluster": "shop"}

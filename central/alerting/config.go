@@ -84,6 +84,18 @@ func inhibitions() []inhibitRule {
 			Equal:          cellOf,
 		},
 		{
+			// One dead cascade is one message, and not one for each cell that it cuts off.
+			SourceMatchers: []string{equals("alertname", "PharosCascadeStale")},
+			TargetMatchers: []string{equals("alertname", "PharosCellStale"), equals("because", "cascade")},
+			Equal:          []string{"geography"},
+		},
+		{
+			// Why a cell is stale is said by PharosCellStale.
+			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
+			TargetMatchers: []string{among([]string{"PharosCellUnreachable", "PharosEdgeDown", "PharosCellClockAhead", "PharosValuesImpossible"})},
+			Equal:          cellOf,
+		},
+		{
 			// Whatever makes a view partial is a cell that is stale.
 			SourceMatchers: []string{equals("alertname", "PharosCellStale")},
 			TargetMatchers: []string{equals("alertname", "PharosPartialView")},

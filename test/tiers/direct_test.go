@@ -24,6 +24,7 @@ func directly() map[string]string {
 		"fleet:cell_expected:info":       `plan_cell`,
 		"fleet:cells_expected:count":     `count(plan_cell)`,
 		"fleet:cell_contributing:bool":   `plan_cell * 0 + on (geography, region, cell) (0 * CONTRIBUTING + 1) or plan_cell * 0`,
+		"fleet:cell_cut_off:bool":        `plan_cell * 0`, // every cascade is heard of
 		"fleet:cell_dark:bool":           `plan_cell unless on (geography, region, cell) CONTRIBUTING or plan_cell * 0`,
 		"fleet:cells_contributing:count": `count(CONTRIBUTING) or vector(0)`,
 		"fleet:completeness:ratio":       `(count(CONTRIBUTING) or vector(0)) / count(plan_cell)`,
@@ -50,7 +51,11 @@ func directly() map[string]string {
 				"alertname", "PharosNodeNotReady", "", ""), "because", "cell", "", "")`,
 	}
 	for name, ofCluster := range eachCluster() {
-		all := `max by (geography, region, cell, cluster) (` + ofCluster + `) and on (geography, region, cell) CONTRIBUTING`
+		told := `max`
+		if name == "nodes_ready:count" { // of a pair that disagrees the timid one
+			told = `min`
+		}
+		all := told + ` by (geography, region, cell, cluster) (` + ofCluster + `) and on (geography, region, cell) CONTRIBUTING`
 		out["geography:"+name] = `sum by (geography) (` + all + `)`
 		out["fleet:"+name] = `sum(` + all + `)`
 	}
@@ -95,7 +100,7 @@ const (
 
 // eachCluster has what is summed up: a number of each business cluster, as each
 // server of a pair of edges scraped it. What two of them saw counts once, by the
-// one that saw more.
+// one that saw more, and of nodes that are ready by the one that saw fewer.
 func eachCluster() map[string]string {
 	const (
 		scheduled = `max by (EACH, namespace, pod, container) (kube_pod_container_resource_requests{resource="RESOURCE", node!="", cluster!="_meta"})
@@ -110,7 +115,7 @@ func eachCluster() map[string]string {
 		"nodes_ready:count": `
 			count by (EACH) (kube_node_status_condition{condition="Ready", status="true", cluster!="_meta"} == 1)
 			or 0 * count by (EACH) (kube_node_info{cluster!="_meta"})
-			or 0 * (pharos_cluster_up{cluster!="_meta"} == 1)`,
+			or 0 * max by (EACH) (pharos_cluster_up{cluster!="_meta"} == 1)`,
 		"clusters_up:count":         `min by (EACH) (pharos_cluster_up{cluster!="_meta"}) * min by (EACH) (up{job="kube-apiserver", cluster!="_meta"})`,
 		"apiserver_requests:rate5m": `sum by (EACH) (rate(apiserver_request_total{verb!~"WATCH|CONNECT", cluster!="_meta"}[5m]))`,
 		"apiserver_errors:rate5m":   `sum by (EACH) (rate(apiserver_request_total{verb!~"WATCH|CONNECT", code="500", cluster!="_meta"}[5m]))`,
