@@ -72,7 +72,7 @@ func rival(name string, o client.Object, cell string) error {
 		return nil
 	}
 	return workload.Invalidf("spec.kubeconfigSecret: leads to the cluster of Cell %q, whose %s is in namespace %s; each Cell needs a cluster of its own. "+
-		"If there is no such Cell any more: kubectl -n %s delete statefulsets,deployments,configmaps,services -l %s=%s",
+		"If there is no such Cell any more: kubectl -n %s delete statefulsets,deployments,configmaps,services,poddisruptionbudgets -l %s=%s",
 		owner, name, o.GetNamespace(), o.GetNamespace(), v1alpha1.LabelCell, owner)
 }
 

@@ -64,6 +64,9 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 			Part: parts.edge(s), Files: edges[s].files, Flags: edges[s].flags, Retention: workload.EdgeRetention(f), Size: edgeSize(c),
 			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite),
 		})...)
+		if s.Replica != "a" { // the second of a pair
+			objects = append(objects, p.PairBudget(parts.edge(s))...)
+		}
 	}
 	objects = append(objects, p.Program(workload.Program{Part: parts.agent()})...)
 	if c.Spec.RepairJobConfigMap != "" {

@@ -1,11 +1,13 @@
 package cell
 
 import (
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -47,6 +49,12 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 		w.RunPod(t, w.Settle(t, name), name+"-0", "127.94.3."+string(rune('1'+i)))
 	}
 	w.reconcile(t, "asia-1")
+	for shard, name := range []string{"edge-0", "edge-1"} {
+		budget := &policyv1.PodDisruptionBudget{}
+		require.NoError(t, w.Admin.Get(t.Context(), testkit.Key(name), budget))
+		require.Equal(t, strconv.Itoa(shard), budget.Spec.Selector.MatchLabels[v1alpha1.LabelShard])
+		require.NotContains(t, budget.Spec.Selector.MatchLabels, v1alpha1.LabelReplica, "of both servers one stays")
+	}
 	status := w.cell(t, "asia-1").Status
 	require.Equal(t, []v1alpha1.EdgeServer{
 		{Shard: 0, Replica: "a"}, {Shard: 0, Replica: "b", Endpoint: "127.94.3.1:9090"},
@@ -58,6 +66,7 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 	requireSize(t, w, "edge", v1alpha1.CellMedium, v1alpha1.CellSmall)
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &appsv1.StatefulSet{})))
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &corev1.ConfigMap{})))
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-0"), &policyv1.PodDisruptionBudget{})), "a single server may always be moved")
 	require.Empty(t, w.cell(t, "asia-1").Status.EdgeEndpoints)
 }
 

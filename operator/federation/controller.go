@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -208,6 +209,7 @@ func kinds() []client.ObjectList {
 	return []client.ObjectList{
 		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{},
 		&corev1.ConfigMapList{}, &corev1.ServiceList{}, &corev1.PersistentVolumeClaimList{},
+		&policyv1.PodDisruptionBudgetList{},
 	}
 }
 

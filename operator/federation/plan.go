@@ -121,6 +121,7 @@ func (h hub) workloads(r rendered) workload.Objects {
 			Secrets: storeSecrets(h.f),
 		})...)
 	}
+	objects = append(objects, p.PairBudget(parts.central(replicas()[0]))...)
 	objects = append(objects, p.AlertmanagerServer(parts.alertmanager(), r.alertmanager)...)
 	if r.notify != nil {
 		objects = append(objects, p.Program(relay(parts, h.f, r))...)
