@@ -224,7 +224,7 @@ const (
 
 // CapacityPool is how much of one thing a cell has.
 //
-// +kubebuilder:validation:XValidation:rule="quantity(string(self.limit)).isGreaterThan(quantity('0'))",message="a pool without anything in it is no pool: limit must be above 0"
+// +kubebuilder:validation:XValidation:rule="!quantity(string(self.limit)).isLessThan(quantity('1'))",message="a pool without anything in it is no pool: limit must be at least 1"
 type CapacityPool struct {
 	// Name of what the pool holds.
 	// +required

@@ -150,7 +150,8 @@ func cells() map[string]struct {
 		"a target at a URL":                    {target(v1alpha1.StaticTarget{Component: "etcd", Addresses: []string{"http://a:1"}}), "addresses"},
 		"a target of the meta cluster by name": {target(v1alpha1.StaticTarget{Component: "etcd", Cluster: "_meta", Addresses: []string{"a:1"}}), "cluster"},
 		"a pool":                               {pool("addresses", "4Ki"), ""},
-		"a pool of less than nothing":          {pool("clusters", "-1"), "limit must be above 0"},
+		"a pool of less than nothing":          {pool("clusters", "-1"), "limit must be at least 1"},
+		"a pool of less than one":              {pool("clusters", "1n"), "limit must be at least 1"},
 		"a pool that nobody watches":           {pool("patience", "1"), "spec.capacity.pools[0].name"},
 	}
 }

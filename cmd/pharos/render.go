@@ -85,11 +85,8 @@ const gcPercent = 400
 
 func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	debug.SetGCPercent(gcPercent)
-	if f.federation == "" || (f.out == "") == (f.diff == "") {
-		return errors.New("render needs --federation, and one of --out and --diff")
-	}
-	if wrong := validation.IsDNS1123Label(f.namespace); len(wrong) > 0 {
-		return fmt.Errorf("--namespace %q can be that of no cluster: %s", f.namespace, strings.Join(wrong, "; "))
+	if err := f.check(); err != nil {
+		return err
 	}
 	fleet, err := tree.Read(f.federation, f.cells)
 	if err != nil {
@@ -122,6 +119,16 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	cascades, cells := t.Servers()
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files of the hub, with %d cascades, and of %d cells; %d changed, %d removed\n",
 		f.out, summary.Files, cascades, cells, summary.Changed, summary.Removed)
+	return nil
+}
+
+func (f renderFlags) check() error {
+	if f.federation == "" || (f.out == "") == (f.diff == "") {
+		return errors.New("render needs --federation, and one of --out and --diff")
+	}
+	if wrong := validation.IsDNS1123Label(f.namespace); len(wrong) > 0 {
+		return fmt.Errorf("--namespace %q can be that of no cluster: %s", f.namespace, strings.Join(wrong, "; "))
+	}
 	return nil
 }
 

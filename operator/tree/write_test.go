@@ -30,7 +30,7 @@ func contents(t *testing.T, dir string) map[string]string {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		if info, _ := os.Stat(path); info == nil || !info.Mode().IsRegular() {
 			out[path] = d.Type().String()
 			return nil
 		}
