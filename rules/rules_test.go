@@ -88,21 +88,6 @@ func TestARenderedTierIsTheFilesThatItNames(t *testing.T) {
 	require.ErrorContains(t, err, `tier "moon"`)
 }
 
-func TestEveryRuleHasAUnitTest(t *testing.T) {
-	each(t, func(t *testing.T, tier rules.Tier, subject string, r rulefmt.Rule) {
-		raw, err := os.ReadFile(testFile(tier, subject))
-		require.NoError(t, err)
-		tested := "expr: '" + r.Record + "'"
-		if r.Alert != "" {
-			tested = "alertname: " + r.Alert
-		}
-		if r.Record == "node:not_ready:info" {
-			tested = "node:unhealthy:info" // its only reader, by which it is tested
-		}
-		require.Contains(t, string(raw), tested)
-	})
-}
-
 func TestReadableKnowsTheTiers(t *testing.T) {
 	c := contract(t)
 	require.NoError(t, c.Readable("up", rules.Central))

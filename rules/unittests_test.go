@@ -1,0 +1,142 @@
+package rules_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// unitTests are what promtool is asked about the rules of a subject.
+type unitTests struct {
+	Tests []struct {
+		Name  string `yaml:"name"`
+		Input []struct {
+			Series string `yaml:"series"`
+		} `yaml:"input_series"`
+		Exprs []struct {
+			Expr    string      `yaml:"expr"`
+			Samples []yaml.Node `yaml:"exp_samples"`
+		} `yaml:"promql_expr_test"`
+		Alerts []struct {
+			Name   string      `yaml:"alertname"`
+			Alerts []yaml.Node `yaml:"exp_alerts"`
+		} `yaml:"alert_rule_test"`
+	} `yaml:"tests"`
+}
+
+func readUnitTests(t *testing.T, tier rules.Tier, subject string) unitTests {
+	t.Helper()
+	raw, err := os.ReadFile(testFile(tier, subject))
+	require.NoError(t, err)
+	var out unitTests
+	require.NoError(t, yaml.Unmarshal(raw, &out), testFile(tier, subject))
+	return out
+}
+
+// selectors are what an expression selects.
+func selectors(t *testing.T, expr string) []*parser.VectorSelector {
+	t.Helper()
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	require.NoError(t, err, expr)
+	var out []*parser.VectorSelector
+	parser.Inspect(parsed, func(n parser.Node, _ []parser.Node) error {
+		if s, ok := n.(*parser.VectorSelector); ok {
+			out = append(out, s)
+		}
+		return nil
+	})
+	return out
+}
+
+func reads(t *testing.T, expr, name string) bool {
+	t.Helper()
+	return slices.ContainsFunc(selectors(t, expr), func(s *parser.VectorSelector) bool { return s.Name == name })
+}
+
+// TestEveryRuleIsSeenToSpeakAndToBeSilent asks of the tests of promtool that each
+// recording rule is seen to record something, and each alert to fire and not to.
+func TestEveryRuleIsSeenToSpeakAndToBeSilent(t *testing.T) {
+	each(t, func(t *testing.T, tier rules.Tier, subject string, r rulefmt.Rule) {
+		speaks, silent := false, false
+		for _, world := range readUnitTests(t, tier, subject).Tests {
+			for _, e := range world.Exprs {
+				tested := r.Record
+				if tested == "node:not_ready:info" {
+					tested = "node:unhealthy:info" // its only reader, by which it is tested
+				}
+				speaks = speaks || r.Record != "" && len(e.Samples) > 0 && reads(t, e.Expr, tested)
+			}
+			for _, a := range world.Alerts {
+				speaks = speaks || r.Alert != "" && a.Name == r.Alert && len(a.Alerts) > 0
+				silent = silent || a.Name == r.Alert && len(a.Alerts) == 0
+			}
+		}
+		file := "rules/" + testFile(tier, subject)
+		if r.Alert == "" {
+			require.True(t, speaks, "%s: no promql_expr_test has %s with exp_samples that are not empty: write one", file, r.Record)
+			return
+		}
+		require.True(t, speaks, "%s: no alert_rule_test has %s fire: write one with exp_alerts", file, r.Alert)
+		if r.Alert != "PharosWatchdog" { // fires always, which is what it is for
+			require.True(t, silent, "%s: no alert_rule_test has %s not fire: write one with exp_alerts: []", file, r.Alert)
+		}
+	})
+}
+
+// TestEveryRuleAboutWhatAPairTellsIsTestedWithAPair finds the rules of centrals
+// that read what edges or cascades tell, and asks for a world in which two of
+// them tell it.
+func TestEveryRuleAboutWhatAPairTellsIsTestedWithAPair(t *testing.T) {
+	c := contract(t)
+	crossing := c.Matchers(rules.Central)
+	each(t, func(t *testing.T, tier rules.Tier, subject string, r rulefmt.Rule) {
+		if tier != rules.Central {
+			return
+		}
+		told := map[string]bool{}
+		for _, s := range selectors(t, r.Expr) {
+			if slices.Contains(crossing, s.Name) {
+				told[s.Name] = true
+			}
+		}
+		if len(told) == 0 {
+			return
+		}
+		for _, world := range readUnitTests(t, tier, subject).Tests {
+			seen := map[string]int{}
+			for _, input := range world.Input {
+				metric := seriesOf(t, input.Series)
+				if !told[metric.Get(model.MetricNameLabel)] {
+					continue
+				}
+				about := labels.NewBuilder(metric).Del(rules.Tellers()...).Labels().String()
+				if seen[about]++; seen[about] > 1 {
+					return
+				}
+			}
+		}
+		t.Errorf("rules/%s: no world of it has two edges or two cascades tell the same of anything that %s reads: give one of its worlds a second edge_replica",
+			testFile(tier, subject), r.Record+r.Alert)
+	})
+}
+
+// seriesOf are the labels of a series as it is written.
+func seriesOf(t *testing.T, series string) labels.Labels {
+	t.Helper()
+	if !strings.Contains(series, "{") {
+		return labels.FromStrings(model.MetricNameLabel, series)
+	}
+	metric, err := parser.NewParser(parser.Options{}).ParseMetric(series)
+	require.NoError(t, err, series)
+	return metric
+}
