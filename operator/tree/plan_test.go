@@ -14,8 +14,11 @@ import (
 	"github.com/pharos-fleet/pharos/operator/tree"
 )
 
+// told has somebody to tell of an alert.
+const told = federation + robot
+
 // dense has cascades that hold a few cells each.
-var dense = strings.Replace(federation, "- name: asia\n", "- name: asia\n      maxSeriesPerShard: 20000\n", 1)
+var dense = strings.Replace(told, "- name: asia\n", "- name: asia\n      maxSeriesPerShard: 20000\n", 1)
 
 // sized are so many cells, each of the size that it is given, else Small.
 func sized(sizes map[int]string, numbers ...int) []string {
@@ -136,8 +139,8 @@ func TestAMoveEndsWhenItIsToldTo(t *testing.T) {
 // An edge that gets more servers is divided over as many renders as it takes.
 func TestAnEdgeIsDividedStepByStep(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	one := []string{federation, strings.Replace(cellYAML("a", "asia", "a0:9090"), `["a0:9090"]`, `["a0:9090"]`, 1) + "    shards: 1\n"}
-	two := []string{federation, strings.Replace(cellYAML("a", "asia", "a0:9090"), `["a0:9090"]`, `["a0:9090", "a1:9090"]`, 1) + "    shards: 2\n"}
+	one := []string{told, strings.Replace(cellYAML("a", "asia", "a0:9090"), `["a0:9090"]`, `["a0:9090"]`, 1) + "    shards: 1\n"}
+	two := []string{told, strings.Replace(cellYAML("a", "asia", "a0:9090"), `["a0:9090"]`, `["a0:9090", "a1:9090"]`, 1) + "    shards: 2\n"}
 	expected := func() int {
 		return strings.Count(contents(t, out)["hub/files/central-a/topology.rules.yaml"], "edge_shard: ")
 	}
@@ -182,18 +185,18 @@ func TestThePlanIsKept(t *testing.T) {
 func TestAVolumeStaysAsItWasMade(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	edge := func() string { return contents(t, out)["cells/asia-00/manifests/edge.yaml"] }
-	again(t, out, false, append([]string{federation}, sized(nil, 0)...)...)
+	again(t, out, false, append([]string{told}, sized(nil, 0)...)...)
 	require.Contains(t, edge(), "storage: 20Gi")
 	require.Contains(t, edge(), "--storage.tsdb.retention.size=16384MB")
 
-	grown := append([]string{federation}, sized(map[int]string{0: "Large"}, 0)...)
+	grown := append([]string{told}, sized(map[int]string{0: "Large"}, 0)...)
 	made := again(t, out, false, grown...)
 	require.Contains(t, edge(), "storage: 20Gi", "an API server refuses another")
 	require.Contains(t, edge(), "--storage.tsdb.retention.size=16384MB")
 	require.Contains(t, edge(), "memory: 20Gi", "the rest follows the size")
 	require.Len(t, made.Warnings, 1)
 	require.Contains(t, made.Warnings[0], "cells/asia-00: edge keeps its volume of 20Gi, and what fits into it, where 150Gi is needed")
-	require.Empty(t, again(t, out, false, append([]string{federation}, sized(nil, 0)...)...).Warnings)
+	require.Empty(t, again(t, out, false, append([]string{told}, sized(nil, 0)...)...).Warnings)
 
 	grown[1] += "    resources:\n      volume: 150Gi\n"
 	require.Empty(t, again(t, out, false, grown...).Warnings)
@@ -207,14 +210,14 @@ func TestServersOfTheHubAreSized(t *testing.T) {
 		made, err := read(t, documents...)
 		return rendered(t, made, err)
 	}
-	small := files(append([]string{federation}, sized(nil, 0)...)...)
+	small := files(append([]string{told}, sized(nil, 0)...)...)
 	require.Contains(t, string(small["hub/manifests/central-a.yaml"]), "memory: 448Mi")
 	require.Contains(t, string(small["hub/manifests/cascade-asia-0.yaml"]), "memory: 832Mi")
 	sizes := map[int]string{}
 	for i := range 30 {
 		sizes[i] = "Large"
 	}
-	large := files(append([]string{federation}, sized(sizes, upTo(30)...)...)...)
+	large := files(append([]string{told}, sized(sizes, upTo(30)...)...)...)
 	require.Contains(t, string(large["hub/manifests/central-b.yaml"]), "memory: 3136Mi")
 	require.Contains(t, string(large["hub/manifests/central-b.yaml"]), "storage: 30Gi")
 	own := files(append([]string{federation + "  resources:\n    central:\n      memory: 64Gi\n"}, sized(nil, 0)...)...)

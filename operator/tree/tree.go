@@ -141,6 +141,9 @@ func (t *Tree) warnings() []string {
 	if len(t.cells) == 0 {
 		out = append(out, fmt.Sprintf("Federation %q has no cell: what is rendered sees nothing", t.fleet.Federation.Name))
 	}
+	if len(t.fleet.Federation.Spec.Alerting.DingTalk) == 0 {
+		out = append(out, fmt.Sprintf("%s: Federation %q has no spec.alerting.dingTalk: nobody is told of any alert, a critical one neither", t.fleet.At, t.fleet.Federation.Name))
+	}
 	for _, c := range t.cells {
 		if len(c.Status.EdgeEndpoints) == 0 && t.fleet.Federation.Spec.Link.Type != v1alpha1.LinkRemoteWrite {
 			out = append(out, fmt.Sprintf("%s: Cell %q has no spec.edge.endpoints: it is expected, and no cascade reads it", t.fleet.at(c.Name), c.Name))

@@ -221,16 +221,21 @@ func TestNewRefuses(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	made, err := read(t, federation)
+	made, err := read(t, told)
 	require.NotEmpty(t, rendered(t, made, err), "an empty fleet is rendered")
 	require.Len(t, made.Warnings, 1)
 	require.Contains(t, made.Warnings[0], `Federation "fleet" has no cell`)
 
 	blind := strings.Replace(cellYAML("a", "asia", "x"), "  edge:\n    endpoints: [\"x\"]\n", "", 1)
-	made, err = read(t, federation, blind)
+	made, err = read(t, told, blind)
 	files := rendered(t, made, err)
 	require.Contains(t, made.Warnings[0], `Cell "a" has no spec.edge.endpoints`)
 	require.Contains(t, string(files["hub/files/central-a/topology.rules.yaml"]), "cell: a", "a cell that nobody reads is expected")
+
+	made, err = read(t, federation, cellYAML("a", "asia", "a:9090"))
+	require.NoError(t, err)
+	require.Len(t, made.Warnings, 1)
+	require.Contains(t, made.Warnings[0], `f.yaml:1: Federation "fleet" has no spec.alerting.dingTalk: nobody is told of any alert`)
 }
 
 // With a status, a plan goes on where it is; without, cells are placed by name.
