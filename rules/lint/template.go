@@ -96,41 +96,49 @@ func calls(cmd *parse.CommandNode, name string) bool {
 
 // visit finds every pipeline under a node.
 func visit(n parse.Node, each func(*parse.PipeNode)) {
-	switch n := n.(type) {
-	case *parse.ListNode:
-		if n == nil {
-			return
-		}
-		for _, child := range n.Nodes {
-			visit(child, each)
-		}
-	case *parse.ActionNode:
-		visit(n.Pipe, each)
-	case *parse.IfNode:
-		visitBranch(&n.BranchNode, each)
-	case *parse.RangeNode:
-		visitBranch(&n.BranchNode, each)
-	case *parse.WithNode:
-		visitBranch(&n.BranchNode, each)
-	case *parse.TemplateNode:
-		visit(n.Pipe, each)
-	case *parse.ChainNode:
-		visit(n.Node, each)
-	case *parse.PipeNode:
-		if n == nil {
-			return
-		}
-		each(n)
-		for _, cmd := range n.Cmds {
-			for _, arg := range cmd.Args {
-				visit(arg, each)
-			}
-		}
+	for _, child := range inside(n) {
+		visit(child, each)
+	}
+	if pipe, ok := n.(*parse.PipeNode); ok && pipe != nil {
+		each(pipe)
 	}
 }
 
-func visitBranch(n *parse.BranchNode, each func(*parse.PipeNode)) {
-	visit(n.Pipe, each)
-	visit(n.List, each)
-	visit(n.ElseList, each)
+// inside are the nodes right under a node.
+func inside(n parse.Node) []parse.Node {
+	switch n := n.(type) {
+	case *parse.ActionNode:
+		return []parse.Node{n.Pipe}
+	case *parse.IfNode:
+		return []parse.Node{n.Pipe, n.List, n.ElseList}
+	case *parse.RangeNode:
+		return []parse.Node{n.Pipe, n.List, n.ElseList}
+	case *parse.WithNode:
+		return []parse.Node{n.Pipe, n.List, n.ElseList}
+	case *parse.TemplateNode:
+		return []parse.Node{n.Pipe}
+	case *parse.ChainNode:
+		return []parse.Node{n.Node}
+	}
+	return listed(n)
+}
+
+// listed are the nodes of a node that holds any number of them. There may be
+// none of it: an if without an else has a list that is nil.
+func listed(n parse.Node) []parse.Node {
+	var out []parse.Node
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			out = n.Nodes
+		}
+	case *parse.PipeNode:
+		if n == nil {
+			return nil
+		}
+		for _, cmd := range n.Cmds {
+			out = append(out, cmd.Args...)
+		}
+	}
+	return out
 }
