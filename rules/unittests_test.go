@@ -18,20 +18,45 @@ import (
 
 // unitTests are what promtool is asked about the rules of a subject.
 type unitTests struct {
-	Tests []struct {
-		Name  string `yaml:"name"`
-		Input []struct {
-			Series string `yaml:"series"`
-		} `yaml:"input_series"`
-		Exprs []struct {
-			Expr    string      `yaml:"expr"`
-			Samples []yaml.Node `yaml:"exp_samples"`
-		} `yaml:"promql_expr_test"`
-		Alerts []struct {
-			Name   string      `yaml:"alertname"`
-			Alerts []yaml.Node `yaml:"exp_alerts"`
-		} `yaml:"alert_rule_test"`
-	} `yaml:"tests"`
+	Tests []unitTest `yaml:"tests"`
+}
+
+type unitTest struct {
+	Input []struct {
+		Series string `yaml:"series"`
+	} `yaml:"input_series"`
+	Exprs []struct {
+		Expr    string      `yaml:"expr"`
+		Samples []yaml.Node `yaml:"exp_samples"`
+	} `yaml:"promql_expr_test"`
+	Alerts []struct {
+		Name   string      `yaml:"alertname"`
+		Alerts []yaml.Node `yaml:"exp_alerts"`
+	} `yaml:"alert_rule_test"`
+}
+
+// records tells whether the test sees samples of what a rule records.
+func (u unitTest) records(t *testing.T, name string) bool {
+	t.Helper()
+	if name == "node:not_ready:info" {
+		name = "node:unhealthy:info" // its only reader, by which it is tested
+	}
+	for _, e := range u.Exprs {
+		if len(e.Samples) > 0 && reads(t, e.Expr, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// alerts tells whether the test sees an alert fire, and whether it sees it rest.
+func (u unitTest) alerts(name string) (fires, rests bool) {
+	for _, a := range u.Alerts {
+		if a.Name == name {
+			fires, rests = fires || len(a.Alerts) > 0, rests || len(a.Alerts) == 0
+		}
+	}
+	return fires, rests
 }
 
 func readUnitTests(t *testing.T, tier rules.Tier, subject string) unitTests {
@@ -69,17 +94,12 @@ func TestEveryRuleIsSeenToSpeakAndToBeSilent(t *testing.T) {
 	each(t, func(t *testing.T, tier rules.Tier, subject string, r rulefmt.Rule) {
 		speaks, silent := false, false
 		for _, world := range readUnitTests(t, tier, subject).Tests {
-			for _, e := range world.Exprs {
-				tested := r.Record
-				if tested == "node:not_ready:info" {
-					tested = "node:unhealthy:info" // its only reader, by which it is tested
-				}
-				speaks = speaks || r.Record != "" && len(e.Samples) > 0 && reads(t, e.Expr, tested)
+			if r.Alert == "" {
+				speaks = speaks || world.records(t, r.Record)
+				continue
 			}
-			for _, a := range world.Alerts {
-				speaks = speaks || r.Alert != "" && a.Name == r.Alert && len(a.Alerts) > 0
-				silent = silent || a.Name == r.Alert && len(a.Alerts) == 0
-			}
+			fires, rests := world.alerts(r.Alert)
+			speaks, silent = speaks || fires, silent || rests
 		}
 		file := "rules/" + testFile(tier, subject)
 		if r.Alert == "" {
