@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,8 @@ type fleet struct {
 	*hub
 	cells    []*cell
 	centrals []server
+	// whole is since when both centrals have known everything that there is.
+	whole time.Time
 }
 
 func TestASplitAndAMergeUnderLoad(t *testing.T) {
@@ -48,6 +51,7 @@ func TestASplitAndAMergeUnderLoad(t *testing.T) {
 		{"an edge has gone over to two servers meanwhile", f.anEdgeIsDivided},
 		{"the limit is raised, and a central restarts while shards merge", f.shardsMerge},
 		{"the emptied shard goes with all that it had", f.theEmptiedShardGoes},
+		{"at every evaluation every cell counted once", f.everyCellCountedOnce},
 	} {
 		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
 	}
@@ -128,6 +132,7 @@ func (f *fleet) loadGrows(t *testing.T) {
 		c.grow(t, 16)
 	}
 	f.bothCountAll(t)
+	f.whole = time.Now()
 	f.waitForPlan(t, 50*time.Second, "a split", func(p v1alpha1.GeographyStatus) bool { return p.Moving > 0 })
 	f.signal(t, "central-b-0", syscall.SIGSTOP)
 	f.cells[0].askFor(t, f.hub, 2)
@@ -250,4 +255,20 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 	for _, c := range f.centrals {
 		eventually(t, 20*time.Second, func() error { return c.wants(t, "count(fleet:cascade_expected:info)", 1) })
 	}
+}
+
+func (f *fleet) everyCellCountedOnce(t *testing.T) {
+	for _, c := range f.centrals {
+		f.requireOnce(t, c)
+		f.requireTwiceRead(t, c)
+	}
+}
+
+// requireTwiceRead says that it was no accident: there were moments at which a
+// sum that does not take the maximum over cascades first would have been wrong.
+func (f *fleet) requireTwiceRead(t *testing.T, central server) {
+	t.Helper()
+	result, err := central.query(t, fmt.Sprintf("max_over_time(sum(cluster:nodes:count)[%ds:1s])", int(time.Since(f.whole).Seconds())))
+	require.NoError(t, err)
+	require.Greater(t, float64(result.(model.Vector)[0].Value), float64(f.all()), "%s: cells were read by two shards", central.name)
 }
