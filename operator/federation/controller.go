@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -102,8 +101,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	expected := workload.Feeding(f, cells.Items)
 	feeding, wrong := workload.Settle(f, expected)
 	found := found{cells: len(expected) - len(wrong), wrong: wrong}
-	maps.Copy(found.wrong, workload.Homeless(f, cells.Items))
-	if found.followed = check(f, workload.InCharge(all.Items)); found.followed == nil {
+	lost, hold := homeless(f, cells.Items)
+	found.homeless = lost
+	found.followed = check(f, workload.InCharge(all.Items))
+	switch {
+	case found.followed != nil:
+	case hold:
+		found.followed = lost
+	default:
 		found.warnings, found.followed = r.follow(ctx, f, feeding)
 	}
 	var err error
@@ -171,7 +176,8 @@ func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v
 	if equality.Semantic.DeepEqual(before.Status.Geographies, f.Status.Geographies) {
 		return layouts, nil
 	}
-	if err := r.Client.Status().Patch(ctx, f, client.MergeFrom(before)); err != nil {
+	// Whoever wrote meanwhile, another operator perhaps, may have planned otherwise.
+	if err := r.Client.Status().Patch(ctx, f, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return nil, fmt.Errorf("writing down the shard plan: %w", err)
 	}
 	r.tell(ctx, f, layouts)
@@ -221,6 +227,8 @@ type found struct {
 	wrong map[string]error
 	// warnings are those of the shard plan.
 	warnings []string
+	// homeless is what is wrong with the geographies of cells.
+	homeless error
 	seen     workload.Observation
 	followed error
 }
@@ -228,11 +236,15 @@ type found struct {
 // report writes what was seen, if it differs from what was told before.
 func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found found) error {
 	before := f.DeepCopy()
+	problem := found.followed
+	if problem == nil {
+		problem = found.homeless
+	}
 	f.Status.ObservedGeneration = f.Generation
 	f.Status.Cells = int32(found.cells)
 	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: found.followed, Waiting: found.seen.Waiting(), Note: note(found.wrong, found.warnings),
+		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, found.warnings),
 	})
 }

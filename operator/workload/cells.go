@@ -15,8 +15,7 @@ import (
 func Feeding(f *v1alpha1.Federation, cells []v1alpha1.Cell) []v1alpha1.Cell {
 	var out []v1alpha1.Cell
 	for _, c := range cells {
-		known := slices.ContainsFunc(f.Spec.Geographies, func(g v1alpha1.Geography) bool { return g.Name == c.Spec.Geography })
-		if known && c.DeletionTimestamp.IsZero() {
+		if has(f, c.Spec.Geography) && c.DeletionTimestamp.IsZero() {
 			out = append(out, c)
 		}
 	}
@@ -24,21 +23,19 @@ func Feeding(f *v1alpha1.Federation, cells []v1alpha1.Cell) []v1alpha1.Cell {
 	return out
 }
 
-// Homeless says of each cell that names no geography of the Federation that it
-// does. Such a cell is neither read nor expected: after a geography has been
-// renamed, a picture without its cells would look whole.
-func Homeless(f *v1alpha1.Federation, cells []v1alpha1.Cell) map[string]error {
-	var names []string
-	for _, g := range f.Spec.Geographies {
-		names = append(names, g.Name)
-	}
-	out := map[string]error{}
-	for _, c := range cells {
-		if c.DeletionTimestamp.IsZero() && !slices.Contains(names, c.Spec.Geography) {
-			out[c.Name] = fmt.Errorf("spec.geography: %q is none of the Federation's %q; the fleet is counted without it until one of the two is changed", c.Spec.Geography, names)
-		}
-	}
+// Homeless are the cells that name no geography of the Federation, by name, but
+// for those on their way out. Nobody can read them, and nobody would miss them: after
+// a geography has been renamed, a picture without its cells would look whole.
+func Homeless(f *v1alpha1.Federation, cells []v1alpha1.Cell) []v1alpha1.Cell {
+	out := slices.DeleteFunc(slices.Clone(cells), func(c v1alpha1.Cell) bool {
+		return !c.DeletionTimestamp.IsZero() || has(f, c.Spec.Geography)
+	})
+	slices.SortFunc(out, func(a, b v1alpha1.Cell) int { return strings.Compare(a.Name, b.Name) })
 	return out
+}
+
+func has(f *v1alpha1.Federation, geography string) bool {
+	return slices.ContainsFunc(f.Spec.Geographies, func(g v1alpha1.Geography) bool { return g.Name == geography })
 }
 
 // Settle takes out of the cells of a Federation what would keep all of them from
