@@ -18,8 +18,9 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/proc"
 )
 
-// testInstance is kept for tests, so that they do not meet a fleet that runs.
-const testInstance = 9
+// testInstance is kept for tests, so that they do not meet a fleet that runs: those
+// of the end-to-end tests, which run at the same time, are 7 to 9.
+const testInstance = 6
 
 func open(t *testing.T, dir string) *local.Fleet {
 	t.Helper()
@@ -40,7 +41,7 @@ func TestStateFolderOfAnotherVersion(t *testing.T) {
 	writeFleet(t, f, `{"schemaVersion": 0, "instance": 9, "pharos": "v0.0.9"}`)
 	err := f.Up(t.Context(), local.Options{})
 	require.ErrorContains(t, err, "has version 0 (from pharos v0.0.9) and this pharos reads version 1")
-	require.ErrorContains(t, err, "`pharos down --instance 9 --state-dir ")
+	require.ErrorContains(t, err, "`pharos down --instance 6 --state-dir ")
 
 	writeFleet(t, f, `{"schemaVersion": 1, "instance": 3}`)
 	require.ErrorContains(t, f.Up(t.Context(), local.Options{}), "belongs to instance 3")
