@@ -22,7 +22,7 @@ import (
 func supervisedBy(t *testing.T, script string) *local.Fleet {
 	t.Helper()
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
-	writeFleet(t, f, `{"schemaVersion": 1, "instance": 9}`)
+	writeFleet(t, f, `{"schemaVersion": 1, "instance": 6}`)
 	l := f.Layout
 	robot := l.PKIDir("dingtalk")
 	for _, dir := range []string{l.BinDir(), l.LogDir(), robot} {

@@ -69,7 +69,7 @@ func TestAnotherInstanceIsRefused(t *testing.T) {
 
 func TestAnotherVersionIsNotToBeStarted(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
-	writeFleet(t, f, `{"schemaVersion": 0, "instance": 9, "pharos": "v0.0.9"}`)
+	writeFleet(t, f, `{"schemaVersion": 0, "instance": 6, "pharos": "v0.0.9"}`)
 	for what, err := range map[string]error{"status": statusErr(t, f), "fault": f.Running()} {
 		require.ErrorContains(t, err, "has version 0 (from pharos v0.0.9)", what)
 		require.NotContains(t, err.Error(), "pharos up", what)
@@ -165,7 +165,7 @@ func mode(t *testing.T, path string) os.FileMode {
 // Every process is ready, but what the operator says of the tiers is not known.
 func TestFleetWithoutItsTiersIsDegraded(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
-	writeFleet(t, f, `{"schemaVersion": 1, "instance": 9, "readyAt": "2026-01-02T03:04:05Z"}`)
+	writeFleet(t, f, `{"schemaVersion": 1, "instance": 6, "readyAt": "2026-01-02T03:04:05Z"}`)
 	require.NoError(t, os.WriteFile(f.Layout.StatusFile(), []byte(`{"components": [{"name": "etcd", "state": "Ready"}]}`), 0o600))
 	stray := startStray(t, f)
 	require.NoError(t, os.WriteFile(f.Layout.PIDFile(), []byte(strconv.Itoa(stray.Process.Pid)), 0o600))

@@ -38,7 +38,7 @@ func writeFleet(t *testing.T, f *local.Fleet, content string) {
 func TestStateFolderOfAnotherVersion(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "with space"))
 	require.NoError(t, local.CheckStateFolder(f.Layout), "none is fine")
-	writeFleet(t, f, `{"schemaVersion": 0, "instance": 9, "pharos": "v0.0.9"}`)
+	writeFleet(t, f, `{"schemaVersion": 0, "instance": 6, "pharos": "v0.0.9"}`)
 	err := f.Up(t.Context(), local.Options{})
 	require.ErrorContains(t, err, "has version 0 (from pharos v0.0.9) and this pharos reads version 1")
 	require.ErrorContains(t, err, "`pharos down --instance 6 --state-dir ")
@@ -49,7 +49,7 @@ func TestStateFolderOfAnotherVersion(t *testing.T) {
 	require.ErrorContains(t, f.Up(t.Context(), local.Options{}), f.Layout.FleetFile())
 
 	// Whatever version it has, it can be removed.
-	writeFleet(t, f, `{"schemaVersion": 7, "instance": 9}`)
+	writeFleet(t, f, `{"schemaVersion": 7, "instance": 6}`)
 	result, err := f.Down(t.Context(), false)
 	require.NoError(t, err)
 	require.True(t, result.Found)
@@ -91,7 +91,7 @@ func TestTakenPorts(t *testing.T) {
 
 func TestDownFindsStrangersOnItsAddresses(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "fleet"))
-	writeFleet(t, f, `{"schemaVersion": 1, "instance": 9}`)
+	writeFleet(t, f, `{"schemaVersion": 1, "instance": 6}`)
 	pod := f.Layout.PodCIDR(layout.Hub()).Addr().Next()
 	l, err := net.Listen("tcp", net.JoinHostPort(pod.String(), "0"))
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestDownFindsStrangersOnItsAddresses(t *testing.T) {
 
 func TestDownKillsStrays(t *testing.T) {
 	f := open(t, filepath.Join(t.TempDir(), "fleet with space"))
-	writeFleet(t, f, `{"schemaVersion": 1, "instance": 9}`)
+	writeFleet(t, f, `{"schemaVersion": 1, "instance": 6}`)
 	stray := exec.Command("sleep", "300")
 	stray.Env = append(os.Environ(), layout.FleetEnv+"="+f.Layout.Dir)
 	require.NoError(t, stray.Start())
