@@ -19,11 +19,11 @@ import (
 // claim makes sure, before anything is applied, that the cluster is this Cell's
 // alone: kubeconfigs of two Cells can lead to one cluster, and each would apply
 // its parts over the other's. Where both find an empty cluster at once, the one
-// that creates the edge's ConfigMap has it.
-func claim(ctx context.Context, remote client.Client, p workload.Place, cell string) error {
-	claimed, err := lookAround(ctx, remote, p.Namespace, cell)
-	if err != nil || claimed {
-		return err
+// that creates the edge's ConfigMap has it. It gives the objects that the Cell has.
+func claim(ctx context.Context, remote client.Client, p workload.Place, cell string) (known map[string]bool, err error) {
+	known, err = lookAround(ctx, remote, p.Namespace, cell)
+	if err != nil || known[claimName] {
+		return known, err
 	}
 	first := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, Name: edgeName,
@@ -31,22 +31,29 @@ func claim(ctx context.Context, remote client.Client, p workload.Place, cell str
 	}}
 	err = remote.Create(ctx, first, client.FieldOwner(workload.FieldOwner))
 	if !apierrors.IsAlreadyExists(err) {
-		return wrap("creating ConfigMap "+edgeName, err)
+		return known, wrap("creating "+claimName, err)
 	}
 	if err := remote.Get(ctx, client.ObjectKeyFromObject(first), first); err != nil {
-		return wrap("reading ConfigMap "+edgeName, err)
+		return nil, wrap("reading "+claimName, err)
 	}
-	return rival("ConfigMap "+edgeName, first, cell)
+	if err := rival(claimName, first, cell); err != nil {
+		return nil, err
+	}
+	return known, p.Foreign(claimName, first)
 }
 
-// lookAround refuses a cluster in which another Cell has an object, and says
-// whether this one has claimed it already.
-func lookAround(ctx context.Context, remote client.Client, namespace, cell string) (claimed bool, err error) {
+// claimName is the object that says whose the cluster is.
+const claimName = "ConfigMap " + edgeName
+
+// lookAround refuses a cluster in which another Cell has an object, and gives those
+// that this one has.
+func lookAround(ctx context.Context, remote client.Client, namespace, cell string) (map[string]bool, error) {
+	known := map[string]bool{}
 	for _, list := range kinds() {
 		err := remote.List(ctx, list, client.InNamespace(namespace),
 			client.MatchingLabels{v1alpha1.LabelManagedBy: "pharos"}, client.HasLabels{v1alpha1.LabelCell})
 		if err != nil {
-			return false, fmt.Errorf("looking for the parts of other Cells (%T): %w", list, err)
+			return nil, fmt.Errorf("looking for the parts of other Cells (%T): %w", list, err)
 		}
 		err = meta.EachListItem(list, func(item runtime.Object) error {
 			o := item.(client.Object)
@@ -54,14 +61,15 @@ func lookAround(ctx context.Context, remote client.Client, namespace, cell strin
 			if err != nil {
 				return fmt.Errorf("naming a part: %w", err)
 			}
-			claimed = claimed || kind.Kind == "ConfigMap" && o.GetName() == edgeName
-			return rival(kind.Kind+" "+o.GetName(), o, cell)
+			name := kind.Kind + " " + o.GetName()
+			known[name] = o.GetLabels()[v1alpha1.LabelCell] == cell
+			return rival(name, o, cell)
 		})
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 	}
-	return claimed, nil
+	return known, nil
 }
 
 // rival refuses an object that another Cell owns. That Cell may be another

@@ -142,10 +142,11 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 		return nil, err
 	}
 	p := place(c, r.Namespace)
-	if err := claim(ctx, remote, p, c.Name); err != nil {
+	known, err := claim(ctx, remote, p, c.Name)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.apply(ctx, remote, p, c, f); err != nil {
+	if err := r.apply(ctx, remote, p, known, c, f); err != nil {
 		return nil, err
 	}
 	seen, err := p.Observe(ctx, remote)
@@ -155,10 +156,11 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 	return &seen, nil
 }
 
-func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, c *v1alpha1.Cell, f *v1alpha1.Federation) error {
+// apply makes the cell as the Cell says, where known are the objects that it has.
+func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, known map[string]bool, c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 	parts := parts{workload.Images(f.Spec.Images)}
 	wanted := services(p, parts)
-	if err := workload.Apply(ctx, remote, wanted); err != nil {
+	if err := p.ApplyOwn(ctx, remote, remote, known, wanted); err != nil {
 		return err
 	}
 	agent, err := p.Address(ctx, remote, parts.agent(), c.Spec.Network.ServiceAddressing)
@@ -170,7 +172,7 @@ func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload
 		return workload.Invalid(err)
 	}
 	objects := workloads(p, parts, c, f, files)
-	if err := workload.Apply(ctx, remote, objects); err != nil {
+	if err := p.ApplyOwn(ctx, remote, remote, known, objects); err != nil {
 		return err
 	}
 	return p.Prune(ctx, remote, append(wanted, objects...), kinds())

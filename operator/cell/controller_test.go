@@ -1,10 +1,8 @@
 package cell
 
 import (
-	"errors"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,6 +32,7 @@ func TestReconciler(t *testing.T) {
 		{"unknown geography", unknownGeography},
 		{"missing kubeconfig", missingKubeconfig},
 		{"broken kubeconfig", brokenKubeconfig},
+		{"objects of others are in the way", refusesTheirs},
 		{"applies every part", appliesEveryPart},
 		{"changes nothing twice", changesNothingTwice},
 		{"reports the edge", reportsTheEdge},
@@ -137,22 +135,6 @@ func reportsTheEdge(t *testing.T, w *world) {
 	w.reconcile(t, "asia-1")
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonAvailable, "")
 	require.True(t, meta.IsStatusConditionTrue(c.Status.Conditions, v1alpha1.ConditionReady))
-}
-
-// The kubeconfig of a second Cell leads to the same cluster.
-func refusesTheSecond(t *testing.T, w *world) {
-	before := w.versions(t)
-	w.newCell(t, "second")
-	w.secret(t, "second", w.access)
-	for range 2 {
-		w.reconcile(t, "second")
-		w.requireReason(t, "second", v1alpha1.ReasonInvalid, `leads to the cluster of Cell "asia-1", whose StatefulSet edge`)
-		w.reconcile(t, "asia-1")
-	}
-	require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, "second")))
-	w.reconcile(t, "second")
-	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "second"}, &v1alpha1.Cell{})))
-	require.Equal(t, before, w.versions(t), "the first goes on undisturbed")
 }
 
 func keepsDeadEdge(t *testing.T, w *world) {
@@ -292,42 +274,6 @@ func abandoned(t *testing.T, w *world) {
 	require.NoError(t, w.Admin.Delete(t.Context(), c))
 	w.reconcile(t, "lost")
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "lost"}, &v1alpha1.Cell{})))
-}
-
-// Two Cells find the same cluster empty at the same moment: one of them has it.
-func twoAtOnce(t *testing.T, w *world) {
-	names := []string{"left", "right"}
-	for range 5 {
-		var both sync.WaitGroup
-		for _, name := range names {
-			w.newCell(t, name)
-			w.secret(t, name, w.access)
-		}
-		errs := make([]error, len(names))
-		for i, name := range names {
-			both.Go(func() { _, errs[i] = w.tryReconcile(t, name) })
-		}
-		both.Wait()
-		require.NoError(t, errors.Join(errs...))
-		owners := map[string]bool{}
-		for _, list := range kinds() {
-			require.NoError(t, w.Admin.List(t.Context(), list, client.HasLabels{v1alpha1.LabelCell}))
-			require.NoError(t, meta.EachListItem(list, func(o runtime.Object) error {
-				owners[o.(client.Object).GetLabels()[v1alpha1.LabelCell]] = true
-				return nil
-			}))
-		}
-		require.Len(t, owners, 1)
-		for _, name := range names {
-			reason := v1alpha1.ReasonInvalid
-			if owners[name] {
-				reason = v1alpha1.ReasonProgressing
-			}
-			w.requireReason(t, name, reason, "")
-			require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, name)))
-			w.reconcile(t, name)
-		}
-	}
 }
 
 func rightsAreNarrow(t *testing.T, w *world) {

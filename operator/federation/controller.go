@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -111,6 +112,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	default:
 		found.warnings, found.followed = r.follow(ctx, f, feeding)
 	}
+	if apierrors.IsConflict(found.followed) {
+		return ctrl.Result{RequeueAfter: behind}, nil // what was read is not what is there any more
+	}
 	var err error
 	if found.seen, err = place(f, r.Namespace).Observe(ctx, r.Client); err != nil {
 		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
@@ -144,8 +148,12 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 		return nil, err
 	}
 	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace}
+	known, err := p.Known(ctx, r.Client, kinds())
+	if err != nil {
+		return nil, err
+	}
 	wanted := h.services()
-	if err := workload.Apply(ctx, r.Client, wanted); err != nil {
+	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, wanted); err != nil {
 		return nil, err
 	}
 	if h.at, err = r.addresses(ctx, p, f); err != nil {
@@ -156,7 +164,7 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 		return nil, workload.Invalid(err)
 	}
 	objects := h.workloads(configs)
-	if err := workload.Apply(ctx, r.Client, objects); err != nil {
+	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, objects); err != nil {
 		return nil, err
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.

@@ -40,6 +40,7 @@ func TestReconciler(t *testing.T) {
 		name string
 		run  func(*testing.T, *world)
 	}{
+		{"objects of others are in the way", refusesTheirs},
 		{"applies every part", appliesEveryPart},
 		{"changes nothing twice", changesNothingTwice},
 		{"reports ready parts", reportsReadyParts},
@@ -49,6 +50,7 @@ func TestReconciler(t *testing.T) {
 		{"puts back what was edited", putsBackEdits},
 		{"invalid changes nothing", invalidChangesNothing},
 		{"one Federation is in charge", oneInCharge},
+		{"another wrote meanwhile", plansOverNobody},
 		{"a geography is renamed under its cells", geographyRenamed},
 		{"a geography is removed", geographyRemoved},
 		{"the relay goes with its robots", relayGoes},
@@ -56,6 +58,21 @@ func TestReconciler(t *testing.T) {
 	} {
 		require.True(t, t.Run(step.name, func(t *testing.T) { step.run(t, w) }), "the steps after it would not mean anything")
 	}
+}
+
+// Somebody runs an Alertmanager of their own beside Pharos, under the same name.
+func refusesTheirs(t *testing.T, w *world) {
+	theirs := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "alertmanager"},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "theirs"}, Ports: []corev1.ServicePort{{Port: 1}}},
+	}
+	w.Create(t, theirs)
+	version := theirs.ResourceVersion
+	w.reconcile(t, "fleet")
+	w.requireInvalid(t, "fleet", "Service alertmanager is in namespace pharos-system already and is not Pharos' own")
+	require.Equal(t, version, w.Service(t, "alertmanager").ResourceVersion)
+	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("central-a"), &corev1.Service{})))
+	require.NoError(t, w.Admin.Delete(t.Context(), theirs))
 }
 
 func appliesEveryPart(t *testing.T, w *world) {
@@ -229,6 +246,40 @@ func geographyRenamed(t *testing.T, w *world) {
 	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
 	require.True(t, meta.IsStatusConditionTrue(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady))
+}
+
+// meanwhile lets somebody write the Federation between our reading and our writing.
+type meanwhile struct {
+	client.Client
+	write func()
+}
+
+func (c meanwhile) Status() client.SubResourceWriter {
+	c.write()
+	return c.Client.Status()
+}
+
+// Two operators plan at once: the second one to write has planned from what is no
+// longer so, and must not put it over the first one's.
+func plansOverNobody(t *testing.T, w *world) {
+	w.cell(t, "asia-9", "asia")
+	ours := w.r.Client
+	w.r.Client = meanwhile{ours, func() {
+		f := w.federation(t, "fleet")
+		f.Status.Geographies[0].Message = "planned by another"
+		require.NoError(t, w.Admin.Status().Update(t.Context(), f))
+	}}
+	defer func() { w.r.Client = ours }()
+	again, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fleet"}})
+	require.NoError(t, err)
+	require.Positive(t, again.RequeueAfter)
+	require.Equal(t, "planned by another", w.federation(t, "fleet").Status.Geographies[0].Message)
+	require.NotContains(t, w.Text(t, "cascade-asia-0"), "asia-9", "a plan was carried out that is not written down")
+	w.r.Client = ours
+	w.reconcile(t, "fleet")
+	require.Contains(t, w.Text(t, "cascade-asia-0"), "asia-9")
+	require.NoError(t, w.Admin.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "asia-9"}}))
+	w.reconcile(t, "fleet")
 }
 
 func geographyRemoved(t *testing.T, w *world) {

@@ -16,12 +16,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
-
-	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
 // identified is what every typed apply configuration tells of itself.
 type identified interface {
+	GetAPIVersion() *string
 	GetKind() *string
 	GetName() *string
 }
@@ -95,18 +94,20 @@ func remove(ctx context.Context, c client.Client, name string, o client.Object) 
 }
 
 func (p Place) list(ctx context.Context, c client.Client, list client.ObjectList) ([]client.Object, error) {
-	labels := maps.Clone(p.Labels)
-	labels[v1alpha1.LabelManagedBy] = "pharos"
+	all, err := p.labelled(ctx, c, list)
+	return slices.DeleteFunc(all, func(o client.Object) bool { return !p.owns(o) }), err
+}
+
+// labelled are the objects of a kind that bear the labels of the place.
+func (p Place) labelled(ctx context.Context, c client.Client, list client.ObjectList) ([]client.Object, error) {
 	// An empty copy: lists are shared between calls.
 	list = list.DeepCopyObject().(client.ObjectList)
-	if err := c.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingLabels(labels)); err != nil {
+	if err := c.List(ctx, list, client.InNamespace(p.Namespace), client.MatchingLabels(p.own())); err != nil {
 		return nil, fmt.Errorf("listing the parts (%T): %w", list, err)
 	}
 	var out []client.Object
 	err := meta.EachListItem(list, func(o runtime.Object) error {
-		if object := o.(client.Object); p.owns(object) {
-			out = append(out, object)
-		}
+		out = append(out, o.(client.Object))
 		return nil
 	})
 	return out, err
