@@ -74,7 +74,7 @@ func TestTakenPorts(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	err = f.Up(t.Context(), local.Options{Binaries: binaries.Options{BinDir: "/nowhere"}})
-	require.ErrorContains(t, err, fmt.Sprintf("port 127.0.0.1:16960, which dingtalk needs, is taken by local.test (process %d)", os.Getpid()))
+	require.ErrorContains(t, err, fmt.Sprintf("port 127.0.0.1:16660, which dingtalk needs, is taken by local.test (process %d)", os.Getpid()))
 	require.NoDirExists(t, f.Layout.Dir, "nothing is left behind")
 
 	for _, at := range f.Layout.Listeners()[:5] {
