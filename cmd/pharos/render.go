@@ -50,8 +50,9 @@ Descriptions are read from files, and refused as an API server would refuse
 them. --out writes the tree, and nothing of it before all of it has been
 rendered: hub/ and cells/NAME/, each with manifests/ (Kubernetes objects, a file
 for each part) and files/ (what is in their ConfigMaps). --diff shows what would
-change in a folder, and ends with 0 when nothing would and with 1 when something
-would. Trouble of any kind, and what --out would refuse, ends with 2.
+change in a folder, sums that up in a line on standard error, and ends with 0 when
+nothing would and with 1 when something would. Trouble of any kind, and what --out
+would refuse, ends with 2.
 
 The tree has plan.yaml, which the next render goes on from: cells stay on their
 cascades, and one that has to move is read by both until a render with
@@ -106,20 +107,31 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if f.diff != "" {
 		summary, err := t.Diff(ctx, f.diff, cmd.OutOrStdout())
 		warnOf(cmd, f.diff, summary)
-		if err == nil && summary.Changed+summary.Removed > 0 {
+		if err != nil {
+			return err
+		}
+		// Beside the differences, which somebody may want to keep or to apply.
+		fmt.Fprintln(cmd.ErrOrStderr(), sumUp(f.diff, t, summary, "would be changed", "would be removed"))
+		if summary.Changed+summary.Removed > 0 {
 			return exit{errDiffers, exitDiffers}
 		}
-		return err
+		return nil
 	}
 	summary, err := t.Write(ctx, f.out)
 	if err != nil {
 		return err
 	}
 	warnOf(cmd, f.out, summary)
-	cascades, cells := t.Servers()
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files of the hub, with %d cascades, and of %d cells; %d changed, %d removed\n",
-		f.out, summary.Files, cascades, cells, summary.Changed, summary.Removed)
+	fmt.Fprintln(cmd.OutOrStdout(), sumUp(f.out, t, summary, "changed", "removed"))
 	return nil
+}
+
+// sumUp tells in one line what there is to render and what that changed in a folder,
+// or would change.
+func sumUp(dir string, t *tree.Tree, s tree.Summary, changed, removed string) string {
+	cascades, cells := t.Servers()
+	return fmt.Sprintf("%s: %d files of the hub, with %d cascades, and of %d cells; %d %s, %d %s",
+		dir, s.Files, cascades, cells, s.Changed, changed, s.Removed, removed)
 }
 
 func (f renderFlags) check() error {

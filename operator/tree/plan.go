@@ -39,7 +39,7 @@ type Plan struct {
 
 // ReadPlan reads the plan that a render wrote.
 func ReadPlan(file string) (Plan, error) {
-	raw, err := os.ReadFile(file)
+	raw, err := readRegular(os.OpenFile, file)
 	if err != nil {
 		return Plan{}, fmt.Errorf("reading the plan of the last render: %w", err)
 	}

@@ -304,4 +304,6 @@ func TestReadRefusesWhatIsNoFile(t *testing.T) {
 	}
 	_, err := tree.Read(filepath.Join(dir, "cells"), "")
 	require.ErrorContains(t, err, "cells is no regular file")
+	_, err = tree.ReadPlan(pipe)
+	require.ErrorContains(t, err, "reading the plan of the last render: "+pipe+" is no regular file")
 }
