@@ -47,6 +47,8 @@ load 15s
 	pharos_edge_agent_scrape_failures_total{job="edge-agent-self", instance="i", cluster="_meta", exported_cluster="shop", component="kube-apiserver", reason="timeout"} 0+1xN
 	pharos_edge_agent_request_duration_seconds{job="edge-agent-self", instance="i", cluster="_meta", handler="state", code="200"} {{schema:0 sum:4 count:4 buckets:[1 2 1]}}+{{schema:0 sum:4 count:4 buckets:[1 2 1]}}xN
 	up{job="kube-apiserver", instance="i", cluster="shop"} 1xN
+	up{job="state", instance="i", cluster="shop"} 1xN
+	up{job="state", instance="j", cluster="gone"} 0xN
 	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1xN
 	kube_node_info{job="state", instance="i", cluster="shop", node="n1", kubelet_version="v1.36.0"} 1xN
 	kube_node_info{job="state", instance="i", cluster="shop", node="n2", kubelet_version="v1.37.2"} 1xN

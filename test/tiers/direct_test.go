@@ -7,15 +7,20 @@ import "strings"
 // edge; plan_cell, plan_edge and so on are the fleet as it should be. Written
 // without the rules: what an edge or cascade records is not in that server.
 func directly() map[string]string {
-	// A server that is alive scrapes itself, and one that knows its clusters has some.
+	// A server that is alive scrapes itself, and one that knows its clusters has some,
+	// and has missed none of them in this interval and the two before it. It would wait
+	// for no cluster that fails for minutes, of which this world has none.
 	const contributing = `(
 		count by (geography, region, cell) (group by (geography, region, cell, edge_shard) (
 			prometheus_tsdb_head_series{job="edge"}
 			and on (geography, region, cell, edge_shard, edge_replica)
 			(kube_node_info or pharos_cluster_up == 1)
+			unless on (geography, region, cell, edge_shard, edge_replica)
+			min_over_time(up{job="state"}[75s]) == 0
 		))
 		== on (geography, region, cell)
 		count by (geography, region, cell) (plan_edge))`
+	const contributes = `plan_cell * 0 + on (geography, region, cell) (0 * CONTRIBUTING + 1) or plan_cell * 0`
 	out := map[string]string{
 		"fleet:interval:seconds":         `vector(30)`,
 		"fleet:central_expected:info":    `plan_central`,
@@ -23,7 +28,9 @@ func directly() map[string]string {
 		"fleet:edge_expected:info":       `plan_edge`,
 		"fleet:cell_expected:info":       `plan_cell`,
 		"fleet:cells_expected:count":     `count(plan_cell)`,
-		"fleet:cell_contributing:bool":   `plan_cell * 0 + on (geography, region, cell) (0 * CONTRIBUTING + 1) or plan_cell * 0`,
+		"fleet:cell_contributing:bool":   contributes,
+		"fleet:cell_heard:bool":          contributes, // nothing comes or goes while this world's sums are made
+		"fleet:cell_heard_still:bool":    contributes,
 		"fleet:cell_cut_off:bool":        `plan_cell * 0`, // every cascade is heard of
 		"fleet:cell_dark:bool":           `plan_cell unless on (geography, region, cell) CONTRIBUTING or plan_cell * 0`,
 		"fleet:cells_contributing:count": `count(CONTRIBUTING) or vector(0)`,
@@ -64,6 +71,12 @@ func directly() map[string]string {
 		all := `(` + ofPool + `) and on (geography, region, cell) CONTRIBUTING`
 		out["geography:"+name] = `sum by (geography, ` + by + `) (` + all + `)`
 		out["fleet:"+name] = `sum by (` + by + `) (` + all + `)`
+	}
+	known := `(max by (geography, region, cell, cluster) (` + eachCluster()["nodes:count"] + `) and on (geography, region, cell) CONTRIBUTING)`
+	hosted := `(group by (geography, region, cell, cluster) (up{job="state", cluster!="_meta"}) and on (geography, region, cell) CONTRIBUTING)`
+	for of, by := range map[string]string{"geography:": ` by (geography)`, "fleet:": ``} {
+		out[of+"clusters_known:count"] = `count` + by + known + ` or 0 * count` + by + hosted
+		out[of+"clusters_expected:count"] = `count` + by + hosted
 	}
 	for name, query := range out {
 		out[name] = strings.NewReplacer("CONTRIBUTING", contributing, "EACH", "geography, region, cell, cluster, edge_replica").Replace(query)
