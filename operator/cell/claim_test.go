@@ -62,6 +62,31 @@ func refusesTheSecond(t *testing.T, w *world) {
 	require.Equal(t, before, w.versions(t), "the first goes on undisturbed")
 }
 
+// Another hub has a Cell of the same name, whose kubeconfig leads here: it has the
+// cluster, and keeps it when ours is deleted.
+func refusesTheNamesake(t *testing.T, w *world) {
+	ours := string(w.cell(t, "asia-1").UID)
+	claimed := func(by string) {
+		claim := w.ConfigMap(t, "edge")
+		if claim.Annotations[annotationClaim] = by; by == "" {
+			delete(claim.Annotations, annotationClaim)
+		}
+		require.NoError(t, w.Admin.Update(t.Context(), claim))
+	}
+	require.Equal(t, ours, w.ConfigMap(t, "edge").Annotations[annotationClaim])
+	claimed("another")
+	before := w.Versions(t, kinds()...)
+	w.reconcile(t, "asia-1")
+	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, `leads to the cluster of another Cell "asia-1", with the UID another`)
+	require.NoError(t, w.r.clear(t.Context(), w.cell(t, "asia-1")))
+	require.Equal(t, before, w.Versions(t, kinds()...), "the other hub's cell was touched")
+
+	claimed("") // as a person does who hands it over, and as claims were once
+	w.reconcile(t, "asia-1")
+	w.requireReason(t, "asia-1", v1alpha1.ReasonAvailable, "")
+	require.Equal(t, ours, w.ConfigMap(t, "edge").Annotations[annotationClaim])
+}
+
 // Two Cells find the same cluster empty at the same moment: one of them has it.
 func twoAtOnce(t *testing.T, w *world) {
 	names := []string{"left", "right"}

@@ -142,7 +142,7 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 		return nil, err
 	}
 	p := place(c, r.Namespace)
-	known, err := claim(ctx, remote, p, c.Name)
+	known, err := claim(ctx, remote, p, c)
 	if err != nil {
 		return nil, err
 	}
@@ -203,6 +203,9 @@ func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
 func (r *Reconciler) clear(ctx context.Context, c *v1alpha1.Cell) error {
 	remote, err := r.cells.to(ctx, c)
 	if err != nil {
+		return err
+	}
+	if others, err := isOthers(ctx, remote, r.Namespace, c); err != nil || others {
 		return err
 	}
 	return place(c, r.Namespace).Prune(ctx, remote, nil, kinds())

@@ -37,6 +37,7 @@ func TestReconciler(t *testing.T) {
 		{"changes nothing twice", changesNothingTwice},
 		{"reports the edge", reportsTheEdge},
 		{"a second Cell for the cluster", refusesTheSecond},
+		{"a Cell of the same name in another hub", refusesTheNamesake},
 		{"keeps a dead edge's address", keepsDeadEdge},
 		{"invalid changes nothing", invalidChangesNothing},
 		{"no node operator without a Job", noNodeOperator},
