@@ -21,7 +21,9 @@ type source struct {
 func jobs(o Options, contract rules.Contract) []promcfg.ScrapeConfig {
 	out := []promcfg.ScrapeConfig{self(o).finish(o, contract, false)}
 	for _, s := range sources(o) {
-		out = append(out, s.finish(o, contract, true))
+		// What the agent says of each cluster is joined with the cluster's own
+		// series, which only its shard has.
+		out = append(out, s.finish(o, contract, s.component != componentAgent))
 	}
 	return out
 }

@@ -51,7 +51,7 @@ func shardOf(shard, shards uint) Options {
 func targetsOf(cluster string) map[string]map[string]string {
 	if cluster == MetaCluster {
 		return map[string]map[string]string{
-			"edge-agent-self": pod("10.0.0.9"), "state": fromSD("/p", cluster, ""), "kubelet-meta": node("10.0.0.1:10250"),
+			"state": fromSD("/p", cluster, ""), "kubelet-meta": node("10.0.0.1:10250"),
 			"cadvisor-meta": node("10.0.0.2:10250"), "node-exporter-meta": pod("10.0.0.1"), "etcd-meta": pod("10.0.0.1"),
 			"kube-apiserver-meta":          {"__address__": "10.0.0.1:6443", "__meta_kubernetes_endpointslice_port_name": "https"},
 			"kube-controller-manager-meta": pod("10.0.0.1"), "kube-scheduler-meta": pod("10.0.0.1"),
@@ -73,6 +73,16 @@ func clusterNames(n int) []string {
 		names = append(names, fmt.Sprintf("cluster-%04d", i))
 	}
 	return names
+}
+
+// The agent tells of every cluster on one page, and each shard asks what it says of
+// its own.
+func TestEachShardAsksTheAgent(t *testing.T) {
+	for shards := uint(1); shards <= 3; shards++ {
+		for shard := range shards {
+			require.NotNil(t, load(t, shardOf(shard, shards)).target(t, "edge-agent-self", pod("10.0.0.9")), "shard %d of %d", shard, shards)
+		}
+	}
 }
 
 func TestEachClusterIsInOneShardWhole(t *testing.T) {

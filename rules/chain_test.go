@@ -44,7 +44,8 @@ load 15s
 	scrape_duration_seconds{job="state", instance="i", cluster="shop"} 1xN
 	scrape_samples_post_metric_relabeling{job="state", instance="i", cluster="shop"} 100xN
 	pharos_edge_agent_pods_known{job="edge-agent-self", instance="i", cluster="_meta", exported_cluster="shop"} 0xN
-	pharos_edge_agent_scrape_failures_total{job="edge-agent-self", instance="i", cluster="_meta", exported_cluster="shop", component="kube-apiserver", reason="timeout"} 0+1xN
+	pharos_edge_agent_scrape_failures_total{job="edge-agent-self", instance="i", cluster="_meta", exported_cluster="shop", component="kubelet", reason="timeout"} 0+1xN
+	up{job="kubelet", instance="n1", cluster="shop"} 0xN
 	pharos_edge_agent_request_duration_seconds{job="edge-agent-self", instance="i", cluster="_meta", handler="state", code="200"} {{schema:0 sum:4 count:4 buckets:[1 2 1]}}+{{schema:0 sum:4 count:4 buckets:[1 2 1]}}xN
 	up{job="kube-apiserver", instance="i", cluster="shop"} 1xN
 	up{job="state", instance="i", cluster="shop"} 1xN
