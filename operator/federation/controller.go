@@ -110,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case hold:
 		found.followed = lost
 	default:
-		found.warnings, found.followed = r.follow(ctx, f, feeding)
+		found.warnings, found.retiring, found.followed = r.follow(ctx, f, feeding)
 	}
 	if apierrors.IsConflict(found.followed) {
 		return ctrl.Result{RequeueAfter: behind}, nil // what was read is not what is there any more
@@ -128,13 +128,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if found.followed != nil {
 		return ctrl.Result{}, found.followed
 	}
-	return ctrl.Result{RequeueAfter: lookAgain(f)}, nil
+	return ctrl.Result{RequeueAfter: lookAgain(f, found.retiring)}, nil
 }
 
 // lookAgain is when the plan may go on without anything in the hub having
-// changed: soon while cells move or are divided anew, else when they are measured again.
-func lookAgain(f *v1alpha1.Federation) time.Duration {
-	if changing(f) {
+// changed: soon while cells move or are divided anew, or cascades are to go, else when
+// they are measured again.
+func lookAgain(f *v1alpha1.Federation, retiring []string) time.Duration {
+	if changing(f) || len(retiring) > 0 {
 		return 2 * workload.Interval(f)
 	}
 	return measureEvery(f)
@@ -142,33 +143,34 @@ func lookAgain(f *v1alpha1.Federation) time.Duration {
 
 // follow makes the hub as the Federation says. What cannot be rendered changes
 // nothing that runs.
-func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (warnings []string, err error) {
+func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (warnings, retiring []string, err error) {
 	layouts, err := r.plan(ctx, f, cells)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace}
 	known, err := p.Known(ctx, r.Client, kinds())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	wanted := h.services()
 	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, wanted); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if h.at, err = r.addresses(ctx, p, f); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	configs, err := h.render()
 	if err != nil {
-		return nil, workload.Invalid(err)
+		return nil, nil, workload.Invalid(err)
 	}
 	objects := h.workloads(configs)
 	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, objects); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.
-	return layouts.warnings(f), p.Prune(ctx, r.Client, append(wanted, objects...), kinds())
+	retiring = r.retiring(ctx, h, known)
+	return layouts.warnings(f), retiring, p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared(known, retiring)...)
 }
 
 // plan decides which shard reads which cell, and writes that down before it is
@@ -235,6 +237,8 @@ type found struct {
 	wrong map[string]error
 	// warnings are those of the shard plan.
 	warnings []string
+	// retiring are the cascades that are still waited for, and nothing else.
+	retiring []string
 	// homeless is what is wrong with the geographies of cells.
 	homeless error
 	seen     workload.Observation
@@ -253,6 +257,6 @@ func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found f
 	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, found.warnings),
+		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.warnings, staying(found.retiring))),
 	})
 }

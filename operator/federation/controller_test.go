@@ -282,27 +282,6 @@ func plansOverNobody(t *testing.T, w *world) {
 	w.reconcile(t, "fleet")
 }
 
-func geographyRemoved(t *testing.T, w *world) {
-	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Namespace: deploy.Namespace, Name: "a-persons-own",
-		Labels: map[string]string{LabelFederation: "fleet", v1alpha1.LabelManagedBy: "pharos"},
-	}}
-	w.Create(t, theirs)
-	f := w.federation(t, "fleet")
-	f.Spec.Geographies = f.Spec.Geographies[1:]
-	require.NoError(t, w.Admin.Update(t.Context(), f))
-	for _, name := range []string{"asia-1", "asia-2"} {
-		require.NoError(t, w.Admin.Delete(t.Context(), &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: name}}))
-	}
-	w.reconcile(t, "fleet")
-	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia-0"), &appsv1.StatefulSet{})))
-	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("cascade-asia-0"), &corev1.ConfigMap{})))
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(theirs), theirs))
-	w.StatefulSet(t, "cascade-europe-0")
-	f = w.federation(t, "fleet")
-	require.Zero(t, f.Status.Cells)
-}
-
 func relayGoes(t *testing.T, w *world) {
 	f := w.federation(t, "fleet")
 	f.Spec.Alerting.DingTalk = nil

@@ -20,8 +20,10 @@ import (
 type witness struct {
 	beats  map[beat]float64
 	series map[string]float64
-	down   bool
-	asked  []string
+	// expected are the cascades of asia that it waits for.
+	expected []int
+	down     bool
+	asked    []string
 }
 
 func (c *witness) Samples(_ context.Context, query string, _ time.Time) (promapi.Answer, error) {
@@ -35,6 +37,12 @@ func (c *witness) Samples(_ context.Context, query string, _ time.Time) (promapi
 			a.Samples = append(a.Samples, promapi.Sample{Value: n, Labels: map[string]string{
 				"cell": b.cell, "cascade_shard": strconv.Itoa(b.cascade), "edge_shard": strconv.FormatUint(uint64(b.edgeShard), 10),
 			}})
+		}
+		return a, nil
+	}
+	if query == "fleet:cascade_expected:info" {
+		for _, n := range c.expected {
+			a.Samples = append(a.Samples, promapi.Sample{Value: 1, Labels: map[string]string{"geography": "asia", "cascade_shard": strconv.Itoa(n)}})
 		}
 		return a, nil
 	}

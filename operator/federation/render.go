@@ -148,7 +148,7 @@ func (h hub) renderCentral(replica string) (server, error) {
 	}
 	for _, g := range h.f.Spec.Geographies {
 		o.Geographies = append(o.Geographies, g.Name)
-		o.CascadeShards[g.Name] = h.layouts[g.Name].Shards
+		o.CascadeShards[g.Name] = expected(h.layouts[g.Name])
 	}
 	for _, c := range h.cells {
 		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography, Shards: workload.EdgeDivision(h.f, &c).Shards})

@@ -57,11 +57,14 @@ func apply(ctx context.Context, c client.Client, o runtime.ApplyConfiguration) e
 	return write()
 }
 
-// Prune deletes the objects of the place that are not among those wanted. It
-// looks at the kinds in the list given, and only at objects with all of the
-// place's labels.
-func (p Place) Prune(ctx context.Context, c client.Client, wanted Objects, kinds []client.ObjectList) error {
+// Prune deletes the objects of the place that are not among those wanted, nor
+// among those spared, which are told by Identity. It looks at the kinds in the list
+// given, and only at objects with all of the place's labels.
+func (p Place) Prune(ctx context.Context, c client.Client, wanted Objects, kinds []client.ObjectList, spared ...string) error {
 	keep := map[string]bool{}
+	for _, identity := range spared {
+		keep[identity] = true
+	}
 	for _, o := range wanted {
 		keep[Identity(o)] = true
 	}

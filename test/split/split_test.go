@@ -35,8 +35,9 @@ type fleet struct {
 	*hub
 	cells    []*cell
 	centrals []server
-	// whole is since when both centrals have known everything that there is.
-	whole time.Time
+	// whole is since when both centrals have known everything that there is,
+	// merging since when shards merge.
+	whole, merging time.Time
 }
 
 func TestASplitAndAMergeUnderLoad(t *testing.T) {
@@ -51,6 +52,7 @@ func TestASplitAndAMergeUnderLoad(t *testing.T) {
 		{"an edge has gone over to two servers meanwhile", f.anEdgeIsDivided},
 		{"the limit is raised, and a central restarts while shards merge", f.shardsMerge},
 		{"the emptied shard goes with all that it had", f.theEmptiedShardGoes},
+		{"no cascade was missed", f.noCascadeWasMissed},
 		{"at every evaluation every cell counted once", f.everyCellCountedOnce},
 	} {
 		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
@@ -218,6 +220,7 @@ func (f *fleet) readByOneShardEach(t *testing.T) {
 }
 
 func (f *fleet) shardsMerge(t *testing.T) {
+	f.merging = time.Now()
 	changed := f.federation(t)
 	changed.Spec.Geographies[0].MaxSeriesPerShard = ptr.To[int32](raised)
 	require.NoError(t, f.Admin.Update(t.Context(), changed))
@@ -255,6 +258,24 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 	for _, c := range f.centrals {
 		eventually(t, 20*time.Second, func() error { return c.wants(t, "count(fleet:cascade_expected:info)", 1) })
 	}
+}
+
+// noCascadeWasMissed says that nobody was told of a cascade that is not heard of,
+// neither when one was made nor when one went. Of each central it looks at the part
+// in which it ran all the time.
+func (f *fleet) noCascadeWasMissed(t *testing.T) {
+	missed := func(c server, from, until time.Time) {
+		result, err := c.query(t, `ALERTS{alertname="PharosCascadeStale",alertstate="firing"}[10m]`)
+		require.NoError(t, err)
+		for _, series := range result.(model.Matrix) {
+			for _, sample := range series.Values {
+				at := sample.Timestamp.Time()
+				require.False(t, at.After(from) && at.Before(until), "%s: %s at %s", c.name, series.Metric, at.Format("15:04:05.000"))
+			}
+		}
+	}
+	missed(f.centrals[0], f.whole, f.merging)
+	missed(f.centrals[1], f.merging, time.Now())
 }
 
 func (f *fleet) everyCellCountedOnce(t *testing.T) {

@@ -1,0 +1,124 @@
+package federation
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/cascade"
+)
+
+// expected are the cascades of a geography that the centrals wait for: those that
+// a cell has, or has until its move has ended. One that cells only move to is waited
+// for once the first has arrived, which is when both centrals have heard it from
+// there: until then its pod may not exist. A geography without cells has its
+// cascades all the same.
+func expected(l cascade.Layout) []int {
+	if len(l.Cells) == 0 {
+		return l.Shards
+	}
+	var shards []int
+	for _, c := range l.Cells {
+		shards = append(shards, c.Shard)
+	}
+	slices.Sort(shards)
+	return slices.Compact(shards)
+}
+
+// expected are the cascades that the centrals wait for by what is rendered.
+func (h hub) expected() map[shard]bool {
+	all := map[shard]bool{}
+	for _, g := range h.f.Spec.Geographies {
+		for _, n := range expected(h.layouts[g.Name]) {
+			all[shard{g.Name, n}] = true
+		}
+	}
+	return all
+}
+
+// retiring are the cascades that run and read no cell any more, by name. They go
+// once no central waits for them: a configuration arrives when it arrives, and a
+// server that goes before that is missed like one that died.
+func (r *Reconciler) retiring(ctx context.Context, h hub, known map[string]bool) []string {
+	const set = "StatefulSet "
+	var names []string
+	for _, identity := range slices.Sorted(maps.Keys(known)) {
+		if name, isSet := strings.CutPrefix(identity, set); isSet && strings.HasPrefix(name, v1alpha1.ComponentCascade+"-") {
+			names = append(names, name)
+		}
+	}
+	for _, s := range h.shards() {
+		names = slices.DeleteFunc(names, func(name string) bool { return name == cascadeName(s) })
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	settled, err := r.ears.expect(ctx, h.f, h.expected())
+	if err != nil {
+		r.Log.WarnContext(ctx, "asking which cascades the centrals expect, until when those without cells stay",
+			slog.Any("cascades", names), slog.Any("error", err))
+	}
+	if settled {
+		return nil
+	}
+	return names
+}
+
+// spared are, among the objects that are known, those of the cascades named.
+func spared(known map[string]bool, cascades []string) []string {
+	var all []string
+	for identity := range known {
+		_, name, _ := strings.Cut(identity, " ")
+		part, _, _ := strings.Cut(name, ".") // a piece of its files is called as the part, with a dot
+		if slices.Contains(cascades, part) {
+			all = append(all, identity)
+		}
+	}
+	return all
+}
+
+// staying tells a person of the cascades that are still there.
+func staying(cascades []string) []string {
+	var out []string
+	for _, name := range cascades {
+		out = append(out, fmt.Sprintf("%s reads no cell any more, and runs until both centrals say that they expect it no longer", name))
+	}
+	return out
+}
+
+// expect says whether both centrals wait for these cascades and no others. What
+// one of them does not say is unknown, and so is everything.
+func (e *ears) expect(ctx context.Context, f *v1alpha1.Federation, cascades map[shard]bool) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
+	defer cancel()
+	centrals := e.centrals(f)
+	if len(centrals) < len(replicas()) {
+		return false, nil
+	}
+	for _, c := range centrals {
+		answer, err := c.Samples(ctx, "fleet:cascade_expected:info", e.now())
+		if err == nil && len(answer.Warnings) > 0 {
+			err = incomplete(answer)
+		}
+		if err != nil {
+			return false, err
+		}
+		has := map[shard]bool{}
+		for _, s := range answer.Samples {
+			number, err := strconv.Atoi(s.Labels["cascade_shard"])
+			if err != nil {
+				return false, fmt.Errorf("a central expects cascade_shard=%q, which is no number", s.Labels["cascade_shard"])
+			}
+			has[shard{s.Labels["geography"], number}] = true
+		}
+		if !maps.Equal(has, cascades) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
