@@ -67,15 +67,33 @@ func NewStarter() *Starter {
 // started and still runs.
 func (s *Starter) Run(ctx context.Context) {
 	defer close(s.ended)
-	runtime.LockOSThread() // never unlocked: the thread must end with this goroutine
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case r := <-s.requests:
-			r.result <- r.cmd.Start()
+	onThread(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case r := <-s.requests:
+				r.result <- r.cmd.Start()
+			}
 		}
-	}
+	})
+}
+
+// onThread runs a function on a thread that ends with it. Go keeps a process's first thread for as long as the process
+// lives: a goroutine that finds itself there holds that thread, so that the next gets another.
+func onThread(run func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // unlocked on the first thread only: any other must end with this goroutine
+		if syscall.Gettid() != os.Getpid() {
+			run()
+			return
+		}
+		onThread(run)
+		runtime.UnlockOSThread()
+	}()
+	<-done
 }
 
 // Start starts a process in a new process group. It returns an error when the program cannot be executed, and ErrClosed
