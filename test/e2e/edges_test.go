@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/internal/local/layout"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // edgesScrape asks the edge of each cell what it scrapes: every server of the
@@ -23,7 +24,7 @@ func edgesScrape(t *testing.T, p *person) {
 	for _, c := range tiers.Cells {
 		cell, err := layout.ClusterByName(c.Name)
 		require.NoError(t, err)
-		clusters := []string{"_meta"}
+		clusters := []string{rules.MetaCluster}
 		for _, hosted := range layout.HostedBy(cell) {
 			clusters = append(clusters, hosted.Name)
 		}
@@ -53,7 +54,11 @@ func scrapesAll(t *testing.T, edge string, clusters []string) error {
 		up[of] = true
 	}
 	for _, cluster := range clusters {
-		for _, job := range []string{"state", "kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"} {
+		jobs := []string{"state", "kube-apiserver", "kube-controller-manager", "kube-scheduler"}
+		if cluster == rules.MetaCluster {
+			jobs = append(jobs, "etcd") // one serves all
+		}
+		for _, job := range jobs {
 			if !up[job+" of "+cluster] {
 				return fmt.Errorf("%s of %s is no target", job, cluster)
 			}

@@ -82,21 +82,23 @@ func (i *installer) cell(c layout.Cluster) *v1alpha1.Cell {
 }
 
 // edge names the servers of the cell's control planes, which are processes and no
-// pods. One etcd serves them all, each under a prefix of its own. There is nothing
+// pods. One etcd serves them all, each under a prefix of its own: it is the meta
+// cluster's, since a server that is named for two would count twice. There is nothing
 // to be scraped on a node: the workers are played, and the process kubelets have
 // neither a kubelet's metrics nor a container to measure.
 func (i *installer) edge(cell layout.Cluster) v1alpha1.Edge {
 	e := v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kubelet", "cadvisor", "node-exporter"}}
 	for _, c := range append([]layout.Cluster{cell}, layout.HostedBy(cell)...) {
 		name := c.Name
-		if c.Role == layout.RoleCell {
-			name = "" // the meta cluster itself
-		}
-		for component, address := range map[v1alpha1.TargetComponent]string{
-			"etcd":                    i.Layout.EtcdMetricsAddress(),
+		servers := map[v1alpha1.TargetComponent]string{
 			"kube-controller-manager": i.Layout.ControllerManagerAddress(c),
 			"kube-scheduler":          i.Layout.SchedulerAddress(c),
-		} {
+		}
+		if c.Role == layout.RoleCell {
+			name = "" // the meta cluster itself
+			servers["etcd"] = i.Layout.EtcdMetricsAddress()
+		}
+		for component, address := range servers {
 			e.StaticTargets = append(e.StaticTargets, v1alpha1.StaticTarget{Component: component, Cluster: name, Addresses: []string{address}})
 		}
 	}
