@@ -99,7 +99,7 @@ func requireFleet(t *testing.T, c client.Client) {
 	require.NoError(t, c.List(ctx, &cells))
 	require.Len(t, cells.Items, len(federation.Spec.Geographies))
 	for _, cell := range cells.Items {
-		require.Len(t, cell.Spec.Edge.StaticTargets, 6, "three servers of the cell, and of the cluster in it")
+		require.Len(t, cell.Spec.Edge.StaticTargets, 5, "three servers of the cell, and two of the cluster in it, which has no etcd of its own")
 		for _, name := range []string{cell.Spec.KubeconfigSecret, cell.Spec.RemediatorKubeconfigSecret} {
 			kubeconfigOf(t, c, deploy.Namespace, name, kube.SecretKeyKubeconfig)
 		}
