@@ -66,7 +66,12 @@ func directly() map[string]string {
 		out["geography:"+name] = `sum by (geography) (` + all + `)`
 		out["fleet:"+name] = `sum(` + all + `)`
 	}
-	for name, ofPool := range map[string]string{"clusters:count": clustersBySize, "capacity_used:value": capacityUsed, "capacity_total:value": capacityTotal} {
+	for name, ofPool := range map[string]string{
+		"clusters:count": clustersBySize,
+		// Of cells that tell both.
+		"capacity_used:value":  `(` + capacityUsed + `) and on (geography, region, cell, pool) (` + capacityTotal + `)`,
+		"capacity_total:value": `(` + capacityTotal + `) and on (geography, region, cell, pool) (` + capacityUsed + `)`,
+	} {
 		by := map[bool]string{true: "size", false: "pool"}[name == "clusters:count"]
 		all := `(` + ofPool + `) and on (geography, region, cell) CONTRIBUTING`
 		out["geography:"+name] = `sum by (geography, ` + by + `) (` + all + `)`
