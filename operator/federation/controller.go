@@ -102,14 +102,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	expected := workload.Feeding(f, cells.Items)
 	feeding, wrong := workload.Settle(f, expected)
 	found := found{cells: len(expected) - len(wrong), wrong: wrong}
-	lost, hold := homeless(f, cells.Items)
+	hold, lost := homeless(f, cells.Items)
 	found.homeless = lost
-	found.followed = check(f, workload.InCharge(all.Items))
-	switch {
-	case found.followed != nil:
-	case hold:
-		found.followed = lost
-	default:
+	if found.followed = refuse(f, workload.InCharge(all.Items), hold, lost); found.followed == nil {
 		found.warnings, found.retiring, found.followed = r.follow(ctx, f, feeding)
 	}
 	if apierrors.IsConflict(found.followed) {
@@ -129,6 +124,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, found.followed
 	}
 	return ctrl.Result{RequeueAfter: lookAgain(f, found.retiring)}, nil
+}
+
+// refuse says why nothing in the hub may be made as the Federation says, or nil.
+func refuse(f, chief *v1alpha1.Federation, hold bool, lost error) error {
+	if err := check(f, chief); err != nil || !hold {
+		return err
+	}
+	return lost
 }
 
 // lookAgain is when the plan may go on without anything in the hub having

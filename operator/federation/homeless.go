@@ -19,10 +19,10 @@ const named = 5
 // it any more would call what is left complete, and its cascade would go with all
 // that it keeps. Where no plan was ever written down, which cells are read is
 // unknown, and that holds, too. A newcomer holds up nobody, but is told of as loudly.
-func homeless(f *v1alpha1.Federation, cells []v1alpha1.Cell) (problem error, hold bool) {
+func homeless(f *v1alpha1.Federation, cells []v1alpha1.Cell) (hold bool, problem error) {
 	lost := workload.Homeless(f, cells)
 	if len(lost) == 0 {
-		return nil, false
+		return false, nil
 	}
 	names := map[string][]string{}
 	hold = len(f.Status.Geographies) == 0
@@ -41,8 +41,8 @@ func homeless(f *v1alpha1.Federation, cells []v1alpha1.Cell) (problem error, hol
 	if hold {
 		what = "nothing in the hub is changed meanwhile, so that no picture looks whole without them"
 	}
-	return workload.Invalidf("spec.geographies: %q lacks %s; %s. Give the geography back, correct spec.geography of the Cells, or delete the Cells first",
-		has, strings.Join(all, " and "), what), hold
+	return hold, workload.Invalidf("spec.geographies: %q lacks %s; %s. Give the geography back, correct spec.geography of the Cells, or delete the Cells first",
+		has, strings.Join(all, " and "), what)
 }
 
 // isPlaced tells whether a cascade reads a cell, by the plan that was written down last.

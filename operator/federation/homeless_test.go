@@ -45,7 +45,7 @@ func TestHomeless(t *testing.T) {
 	} {
 		f := &v1alpha1.Federation{Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "europe"}}}}
 		f.Status.Geographies = c.status
-		problem, hold := homeless(f, c.cells)
+		hold, problem := homeless(f, c.cells)
 		require.Equal(t, c.hold, hold, c.name)
 		if c.says == "" {
 			require.NoError(t, problem, c.name)

@@ -32,6 +32,6 @@ func TestAPairIsKeptApart(t *testing.T) {
 
 	budget := Place{Namespace: "n"}.PairBudget(b)[0].(*policyv1ac.PodDisruptionBudgetApplyConfiguration)
 	require.Equal(t, "edge-0", *budget.Name)
-	require.EqualValues(t, 1, budget.Spec.MinAvailable.IntValue())
+	require.Equal(t, 1, budget.Spec.MinAvailable.IntValue())
 	require.Equal(t, twins(a, Prometheus), budget.Spec.Selector.MatchLabels)
 }
