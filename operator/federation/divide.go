@@ -13,6 +13,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/edge"
+	"github.com/pharos-fleet/pharos/internal/promapi"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -135,23 +136,28 @@ func (e *ears) parts(ctx context.Context, f *v1alpha1.Federation, cells map[stri
 			return nil, err
 		}
 		for _, s := range answer.Samples {
-			cell, known := heard[s.Labels["cell"]]
-			part, err := strconv.ParseUint(s.Labels["edge_shard"], 10, 16)
-			if !known || err != nil {
-				continue // of no part that could be ours
-			}
-			switch i {
-			case 0:
-				cell.parts[uint(part)] = s.Value
-			case 1:
-				cell.hear(number{s.Labels["cluster"], s.Labels["number"]}, uint(part), s.Value)
-			case 2:
-				cell.expected = append(cell.expected, uint(part))
-				heard[s.Labels["cell"]] = cell
-			}
+			take(heard, i, s)
 		}
 	}
 	return heard, nil
+}
+
+// take adds one sample of the answer to one of the divisionQueries.
+func take(heard map[string]witnessed, query int, s promapi.Sample) {
+	cell, known := heard[s.Labels["cell"]]
+	part, err := strconv.ParseUint(s.Labels["edge_shard"], 10, 16)
+	if !known || err != nil {
+		return // of no part that could be ours
+	}
+	switch query {
+	case 0:
+		cell.parts[uint(part)] = s.Value
+	case 1:
+		cell.hear(number{s.Labels["cluster"], s.Labels["number"]}, uint(part), s.Value)
+	case 2:
+		cell.expected = append(cell.expected, uint(part))
+		heard[s.Labels["cell"]] = cell
+	}
 }
 
 func (w witnessed) hear(what number, part uint, times float64) {

@@ -143,8 +143,8 @@ func (c *cell) all() int { return c.nodes * len(c.clusters) }
 // ServeHTTP tells of one cluster as the edge agent does: nodes in four racks and
 // two pools, every other one not ready, because exceptions are what makes load.
 func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	cluster, isState := strings.CutPrefix(r.URL.Path, "/state/static/")
-	if cluster, isState = strings.CutSuffix(cluster, "/metrics"); !isState || !strings.HasPrefix(r.URL.Path, "/state/") {
+	cluster, isState := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/state/static/"), "/metrics")
+	if !isState || !strings.HasPrefix(r.URL.Path, "/state/") {
 		fmt.Fprintln(w, `apiserver_request_total{verb="GET",code="200"} 1`)
 		return
 	}

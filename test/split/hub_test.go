@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/local/kubelet"
+	"github.com/pharos-fleet/pharos/internal/obs"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/internal/version"
 	"github.com/pharos-fleet/pharos/operator"
@@ -55,7 +55,7 @@ type hub struct {
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	log.SetLogger(logr.Discard()) // what the library says outside of a manager
+	log.SetLogger(obs.Logr(slog.New(slog.DiscardHandler))) // what the library says outside of a manager
 	config := apiServer(t)
 	h := &hub{World: &testkit.World{Config: config, Admin: testkit.Client(t, config)}, owner: t, pods: t.TempDir()}
 	objects, err := deploy.Hub(version.Image)
