@@ -42,9 +42,11 @@ func geographyInNumbers() []panel {
 		},
 		{
 			kind: number, title: "Clusters up", unit: units.Short, width: 6, height: 6,
-			description: "Business clusters whose watch and API server are both up, and those that cells host, by size.",
+			description: "Business clusters whose watch and API server are both up, those whose nodes the sums have, those that there are, and those that cells host, by size.",
 			queries: []query{
 				{"geography:clusters_up:count" + chosen, "{{geography}} up", ""},
+				{"geography:clusters_known:count" + chosen, "{{geography}} known", ""},
+				{"geography:clusters_expected:count" + chosen, "{{geography}} there are", ""},
 				{"geography:clusters:count" + chosen, "{{geography}} {{size}}", ""},
 			},
 			complete: ofGeography(chosen), runbook: "PharosClusterDown",

@@ -52,8 +52,8 @@ func fleetOfClusters() []panel {
 	return []panel{
 		{
 			kind: number, title: "Clusters up", unit: units.Short, width: 6, height: 4,
-			description: "Business clusters whose watch and API server are both up, and those that cells host.",
-			queries:     []query{{"fleet:clusters_up:count", "up", ""}, {"sum(fleet:clusters:count)", "hosted", ""}},
+			description: "Business clusters whose watch and API server are both up, those whose nodes the sums have, and those that there are.",
+			queries:     []query{{"fleet:clusters_up:count", "up", ""}, {"fleet:clusters_known:count", "known", ""}, {"fleet:clusters_expected:count", "there are", ""}},
 			complete:    ofFleet(), runbook: "PharosClusterDown", opens: toGeography(),
 		},
 		{
