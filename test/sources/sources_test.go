@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ func TestSourcesOnRealServers(t *testing.T) {
 	t.Run("the edge has no more rights than it needs", w.edgeMayOnlyRead)
 	t.Run("nobody else may read", w.othersAreKeptOut)
 	t.Run("every job has targets and all are up", func(t *testing.T) { everyJobIsUp(t, p) })
+	t.Run("a scrape through the agent fails", aScrapeFails)
 	t.Run("every declared series is there", func(t *testing.T) { everySeriesIsThere(t, p) })
 	t.Run("nothing else is kept", func(t *testing.T) { nothingElseIsKept(t, p) })
 	t.Run("shards divide the targets by cluster", func(t *testing.T) { w.shardsDivide(t, p) })
@@ -127,6 +129,18 @@ func cannotBeHere() map[string]string {
 		}
 	}
 	return none
+}
+
+// aScrapeFails gives the agent no time for one, or there were no failure to count.
+func aScrapeFails(t *testing.T) {
+	url := "http://" + agentAddress + ":9096/proxy/" + fleet + "/shop/apiserver/metrics"
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	require.NoError(t, err)
+	request.Header.Set("X-Prometheus-Scrape-Timeout-Seconds", "0.000001")
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusBadGateway, response.StatusCode)
 }
 
 // everySeriesIsThere is a table over the contract: each raw series of an edge,
@@ -228,7 +242,7 @@ func nothingElseIsKept(t *testing.T, p prometheus) {
 }
 
 // shardsDivide has two servers find together what one finds alone, each cluster
-// whole in one of them.
+// whole in one of them. Both ask the agent for what it says of their clusters.
 func (w *world) shardsDivide(t *testing.T, alone prometheus) {
 	shards := make([]prometheus, 2)
 	for i, address := range shardAddresses() {
@@ -240,19 +254,25 @@ func (w *world) shardsDivide(t *testing.T, alone prometheus) {
 	}
 	want := alone.targets(t)
 	eventually(t, 30*time.Second, "both have found theirs", func() error {
-		got := map[string]string{}
+		got, agents := map[string]string{}, 0
 		for i, p := range shards {
 			for target, cluster := range p.targets(t) {
-				if before, twice := got[target]; twice {
+				if strings.Contains(target, `job="edge-agent-self"`) {
+					cluster = "the agent"
+				} else if before, twice := got[target]; twice {
 					return fmt.Errorf("%s of %s is in two shards", target, before)
 				}
 				got[target] = fmt.Sprint(cluster, " in shard ", i)
+				if cluster == "the agent" {
+					got[target] = cluster
+					agents++
+				}
 			}
 		}
-		if len(got) != len(want) {
-			return fmt.Errorf("%d of %d targets", len(got), len(want))
+		if len(got) != len(want) || agents != len(shards) {
+			return fmt.Errorf("%d of %d targets, the agent %d times", len(got), len(want), agents)
 		}
-		if placed := slices.Compact(slices.Sorted(maps.Values(got))); len(placed) != 2 {
+		if placed := slices.Compact(slices.Sorted(maps.Values(got))); len(placed) != 3 {
 			return fmt.Errorf("the two clusters are not whole: %v", placed)
 		}
 		return nil
