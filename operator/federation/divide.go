@@ -87,7 +87,7 @@ func divisionQueries(cells []string, interval time.Duration) [3]string {
 		cells[i] = regexp.QuoteMeta(c)
 	}
 	of := fmt.Sprintf("cell=~%q", strings.Join(cells, "|"))
-	late := int((warmIntervals + lateIntervals) * interval / time.Second)
+	late := ofLate(interval)
 	return [3]string{
 		fmt.Sprintf("max by (cell, edge_shard) (sum_over_time(cell:state_known:bool{%s}[%ds]))", of, late),
 		fmt.Sprintf(`label_replace(max by (cell, cluster, edge_shard) (count_over_time(cluster:nodes:count{%[1]s}[%[2]ds])), "number", "nodes", "", "")`+
@@ -128,14 +128,11 @@ func (e *ears) parts(ctx context.Context, f *v1alpha1.Federation, cells map[stri
 	}
 	slices.Sort(names)
 	for i, query := range divisionQueries(names, workload.Interval(f)) {
-		answer, err := central.Samples(ctx, query, e.now())
-		if err == nil && len(answer.Warnings) > 0 {
-			err = incomplete(answer)
-		}
+		samples, err := e.ask(ctx, central, query)
 		if err != nil {
 			return nil, err
 		}
-		for _, s := range answer.Samples {
+		for _, s := range samples {
 			take(heard, i, s)
 		}
 	}

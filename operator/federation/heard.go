@@ -128,15 +128,12 @@ func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals 
 	query := heartbeatQuery(workload.Interval(f))
 	var all []map[beat]float64
 	for _, c := range centrals {
-		answer, err := c.Samples(ctx, query, e.now())
+		samples, err := e.ask(ctx, c, query)
 		if err != nil {
 			return nil, err
 		}
-		if len(answer.Warnings) > 0 {
-			return nil, incomplete(answer)
-		}
 		beats := map[beat]float64{}
-		for _, s := range answer.Samples {
+		for _, s := range samples {
 			cascade, err := strconv.Atoi(s.Labels["cascade_shard"])
 			edge, err2 := strconv.ParseUint(s.Labels["edge_shard"], 10, 16)
 			if errors.Join(err, err2) == nil {
@@ -151,8 +148,12 @@ func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals 
 // heartbeatQuery counts the newest heartbeats of each part of each cell by the
 // cascade that passed them on. Replicas watch the same: one of them is enough.
 func heartbeatQuery(interval time.Duration) string {
-	return fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))",
-		int((warmIntervals+lateIntervals)*interval/time.Second))
+	return fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))", ofLate(interval))
+}
+
+// ofLate is how far a question about what was heard of late looks back, in seconds.
+func ofLate(interval time.Duration) int {
+	return int((warmIntervals + lateIntervals) * interval / time.Second)
 }
 
 // seriesQuery counts what a cascade passes on of each contributing cell. A cell
@@ -197,15 +198,12 @@ func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central aske
 		return err
 	}
 	for _, g := range f.Spec.Geographies {
-		answer, err := central.Samples(ctx, seriesQuery(contract, g.Name), e.now())
-		if err == nil && len(answer.Warnings) > 0 {
-			err = incomplete(answer)
-		}
+		samples, err := e.ask(ctx, central, seriesQuery(contract, g.Name))
 		if err != nil {
 			return err // the next would most likely fail, too
 		}
 		known := series(f, g.Name)
-		for _, s := range answer.Samples {
+		for _, s := range samples {
 			if cell := s.Labels["cell"]; s.Value > 0 && s.Value < math.MaxInt32 {
 				e.peaks.add(cell, uint(s.Value), known[cell], e.now())
 			}
@@ -214,8 +212,16 @@ func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central aske
 	return nil
 }
 
-func incomplete(a promapi.Answer) error {
-	return fmt.Errorf("the answer is incomplete: %s", strings.Join(a.Warnings, "; "))
+// ask puts an instant question. An answer with warnings is none.
+func (e *ears) ask(ctx context.Context, central asker, query string) ([]promapi.Sample, error) {
+	answer, err := central.Samples(ctx, query, e.now())
+	if err != nil {
+		return nil, err
+	}
+	if len(answer.Warnings) > 0 {
+		return nil, fmt.Errorf("the answer is incomplete: %s", strings.Join(answer.Warnings, "; "))
+	}
+	return answer.Samples, nil
 }
 
 // peaks are how many series each cell brought at most: today, and the day

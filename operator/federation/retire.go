@@ -101,15 +101,12 @@ func (e *ears) expect(ctx context.Context, f *v1alpha1.Federation, cascades map[
 		return false, nil
 	}
 	for _, c := range centrals {
-		answer, err := c.Samples(ctx, "fleet:cascade_expected:info", e.now())
-		if err == nil && len(answer.Warnings) > 0 {
-			err = incomplete(answer)
-		}
+		samples, err := e.ask(ctx, c, "fleet:cascade_expected:info")
 		if err != nil {
 			return false, err
 		}
 		has := map[shard]bool{}
-		for _, s := range answer.Samples {
+		for _, s := range samples {
 			number, err := strconv.Atoi(s.Labels["cascade_shard"])
 			if err != nil {
 				return false, fmt.Errorf("a central expects cascade_shard=%q, which is no number", s.Labels["cascade_shard"])
