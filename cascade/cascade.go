@@ -75,15 +75,11 @@ type Cell struct {
 	Interval time.Duration
 }
 
-// DefaultClustersPerCell is the most business clusters that one cell hosts,
-// unless Options say otherwise.
-const DefaultClustersPerCell = 500
-
 // Render gives the configuration and rules of a cascade. The order of cells and
 // endpoints does not matter. It refuses a cell or an endpoint that is there
 // twice, and names that cannot be labels, naming the place.
 func Render(o Options) (promcfg.Files, error) {
-	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, DefaultClustersPerCell)
+	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, rules.DefaultClustersPerCell)
 	o.Cells = sorted(o.Cells)
 	if o.ReplicaLabels == nil {
 		o.ReplicaLabels = promcfg.ForeignReplicaLabels()

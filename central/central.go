@@ -64,10 +64,6 @@ type Static struct {
 	Alertmanagers []string
 }
 
-// DefaultClustersPerCell is the most business clusters that one cell hosts,
-// unless Options say otherwise.
-const DefaultClustersPerCell = 500
-
 // Render gives the configuration and rules of a central. The order of
 // geographies and cells does not matter. It refuses a cell that is there twice
 // or is of a geography that there is not, naming it.
@@ -99,7 +95,7 @@ func Render(o Options) (promcfg.Files, error) {
 }
 
 func (o Options) normalized() Options {
-	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, DefaultClustersPerCell)
+	o.ClustersPerCell = cmp.Or(o.ClustersPerCell, rules.DefaultClustersPerCell)
 	o.Replicas = slices.Sorted(slices.Values(o.Replicas))
 	o.Geographies = slices.Sorted(slices.Values(o.Geographies))
 	o.Cells = slices.SortedFunc(slices.Values(o.Cells), func(a, b Cell) int { return cmp.Compare(a.Name, b.Name) })

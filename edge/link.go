@@ -7,17 +7,13 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-// DefaultClustersPerCell is the most business clusters that one cell hosts,
-// unless Options say otherwise.
-const DefaultClustersPerCell = 500
-
 // writes are what the edge writes to each cascade that its cell has, where the
 // link is pushed. With no Receivers, it records and is not heard of.
 func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
 	if o.Link.Of() != promcfg.Push {
 		return nil
 	}
-	one := rules.Size{Cells: 1, ClustersPerCell: cmp.Or(o.ClustersPerCell, DefaultClustersPerCell), EdgeShards: 1}
+	one := rules.Size{Cells: 1, ClustersPerCell: cmp.Or(o.ClustersPerCell, rules.DefaultClustersPerCell), EdgeShards: 1}
 	return promcfg.Stream{
 		Pass:        promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade)),
 		Series:      contract.SampleLimit(rules.Cascade, one),

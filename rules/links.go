@@ -6,6 +6,10 @@ import (
 	"strings"
 )
 
+// DefaultClustersPerCell is the most business clusters that one cell hosts,
+// where nothing says otherwise.
+const DefaultClustersPerCell = 500
+
 // Size is how much feeds one target of a link.
 type Size struct {
 	// Cells behind the target.

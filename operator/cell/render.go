@@ -2,7 +2,6 @@ package cell
 
 import (
 	"fmt"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // Rendered is what runs in a cell.
@@ -63,7 +63,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (
 			AgentURL:        "http://" + agent,
 			Link:            workload.Link(f, v1alpha1.LinkRemoteWrite),
 			Receivers:       receivers(f, c),
-			ClustersPerCell: max(workload.Clusters(c), edge.DefaultClustersPerCell),
+			ClustersPerCell: max(workload.Clusters(c), rules.DefaultClustersPerCell),
 			Size:            c.Spec.Size,
 			Capacity:        capacity(c),
 			Targets:         c.Spec.Edge.StaticTargets,
@@ -89,7 +89,7 @@ func receivers(f *v1alpha1.Federation, c *v1alpha1.Cell) []promcfg.Receiver {
 	var all []promcfg.Receiver
 	for _, shard := range shards(f, c) {
 		all = append(all, promcfg.Receiver{
-			Name: "cascade-" + c.Spec.Geography + "-" + strconv.Itoa(int(shard)),
+			Name: workload.CascadeName(c.Spec.Geography, int(shard)),
 			URL:  ReceiveURL(f.Spec.Link, c.Spec.Geography, shard),
 		})
 	}

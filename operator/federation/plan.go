@@ -43,7 +43,7 @@ func (p parts) cascade(s shard) workload.Part {
 // centralPrefix and the replica make the name of a central.
 const centralPrefix = "central-"
 
-func cascadeName(s shard) string { return fmt.Sprintf("cascade-%s-%d", s.geography, s.number) }
+func cascadeName(s shard) string { return workload.CascadeName(s.geography, s.number) }
 
 func (p parts) alertmanager() workload.Part {
 	return workload.Part{

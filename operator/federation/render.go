@@ -18,6 +18,7 @@ import (
 	"github.com/pharos-fleet/pharos/central/notify"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 const (
@@ -134,7 +135,7 @@ func (h hub) renderCascade(s shard) (server, error) {
 				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeDivision(h.f, &c).Shards, Endpoints: c.Status.EdgeEndpoints,
 				External: c.Spec.Edge.Mode == v1alpha1.EdgeExternal, Interval: workload.EdgeInterval(&c),
 			})
-			o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), cascade.DefaultClustersPerCell)
+			o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), rules.DefaultClustersPerCell)
 		}
 	}
 	files, err := cascade.Render(o)
@@ -152,7 +153,7 @@ func (h hub) renderCentral(replica string) (server, error) {
 	}
 	for _, c := range h.cells {
 		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography, Shards: workload.EdgeDivision(h.f, &c).Shards})
-		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), central.DefaultClustersPerCell)
+		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), rules.DefaultClustersPerCell)
 	}
 	files, err := central.Render(o)
 	return valid(server{files, o.Flags()}, err, centralPrefix+replica)

@@ -110,3 +110,8 @@ func take(owners map[string]string, c v1alpha1.Cell) error {
 	}
 	return nil
 }
+
+// CascadeName names a shard of a geography's cascade, and each of its objects.
+func CascadeName(geography string, shard int) string {
+	return fmt.Sprintf("%s-%s-%d", v1alpha1.ComponentCascade, geography, shard)
+}
