@@ -41,7 +41,7 @@ receivers:
 	address := freeAddress(t)
 	cmd := exec.Command(testkit.Binary(t, "alertmanager"), "--config.file="+config,
 		"--storage.path="+dir, "--web.listen-address="+address, "--cluster.listen-address=")
-	var output syncBuffer
+	var output testkit.Said
 	cmd.Stdout, cmd.Stderr = &output, &output
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {

@@ -8,18 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/stretchr/testify/require"
 )
 
 // logging has the relay's lines of level Info and above in the buffer.
-func logging(opts *Options) *syncBuffer {
-	var logged syncBuffer
+func logging(opts *Options) *testkit.Said {
+	var logged testkit.Said
 	opts.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	return &logged
 }
 
 // lineWith waits for the one line that has the text.
-func lineWith(t *testing.T, logged *syncBuffer, text string) string {
+func lineWith(t *testing.T, logged *testkit.Said, text string) string {
 	t.Helper()
 	var found string
 	eventually(t, "logged: "+text, func() bool {

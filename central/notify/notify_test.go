@@ -22,6 +22,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/pharos-fleet/pharos/internal/local/dingtalk"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -276,7 +277,7 @@ func TestATokenThatIsMissingIsWaitedFor(t *testing.T) {
 	opts := optionsFor(t, p.url)
 	token := opts.Config.Robots[0].AccessTokenFile
 	require.NoError(t, os.Remove(token))
-	var logged syncBuffer
+	var logged testkit.Said
 	opts.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	r := startRelay(t, opts, nil)
 	require.Equal(t, http.StatusAccepted, r.tell(numbered(1)))
@@ -289,7 +290,7 @@ func TestRefusedForGoodIsKeptForAPerson(t *testing.T) {
 	p := newProvider(t)
 	opts := optionsFor(t, p.url)
 	opts.Config.Robots[0].AccessTokenFile = opts.Config.Robots[0].SecretFile // a wrong token
-	var logged syncBuffer
+	var logged testkit.Said
 	opts.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	r := startRelay(t, opts, nil)
 	require.Equal(t, http.StatusAccepted, r.tell(numbered(1)))
@@ -314,7 +315,7 @@ func TestAnswersWeDoNotKnowDoNotBlockTheQueue(t *testing.T) {
 
 func TestWhatIsTooLargeIsCutSmaller(t *testing.T) {
 	const providersLimit = 6_000
-	var bodies syncBuffer
+	var bodies testkit.Said
 	base := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if len(body) > providersLimit {

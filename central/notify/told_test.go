@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/prometheus/alertmanager/template"
 	"github.com/stretchr/testify/require"
 )
@@ -182,7 +183,7 @@ func TestSentFilesStayUntilTheirEndsAreWritten(t *testing.T) {
 func TestMemoryOfEndsThatIsBrokenHoldsUpNothing(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, toldFile), []byte(`{"a":`), 0o600))
-	var logged syncBuffer
+	var logged testkit.Said
 	s, err := openSpool(dir, window, slog.New(slog.NewTextHandler(&logged, nil)))
 	require.NoError(t, err)
 	require.True(t, add(t, s, at(0, ended("n1"))))

@@ -103,7 +103,7 @@ func doesWithoutPods(t *testing.T, s *site, shop *businessServer) {
 	require.NoError(t, shop.objects.Create(t.Context(), older))
 	shop.bind("old", "older")
 	s.observeWith("shop", map[string][]byte{"kubeconfig": kubeconfig(shop.url, "old-token"), secretKeyKubeletUnverified: []byte("true")})
-	s.within(20*time.Second, "told", func() bool { return s.log.count("pods not watched") == 1 })
+	s.within(20*time.Second, "told", func() bool { return s.log.Count("pods not watched") == 1 })
 	s.within(5*time.Second, "up all the same", s.has(`pharos_cluster_up{cluster="shop"} 1`))
 	require.Len(t, s.series("kube_node_info"), 2)
 	require.Empty(t, s.series("kube_pod"))
@@ -120,7 +120,7 @@ func doesWithoutPods(t *testing.T, s *site, shop *businessServer) {
 	older.Rules[0].Resources = append(older.Rules[0].Resources, "pods", "nodes/metrics")
 	require.NoError(t, shop.objects.Update(t.Context(), older))
 	s.within(60*time.Second, "pods", s.has(`kube_pod_info{cluster="shop",namespace="default",pod="web-1"`))
-	require.Equal(t, 1, s.log.count("pods not watched"))
+	require.Equal(t, 1, s.log.Count("pods not watched"))
 	resp, _ = s.get("/proxy/fleet/shop/nodes/n-host/kubelet/metrics", nil)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 }

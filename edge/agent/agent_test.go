@@ -81,10 +81,10 @@ func connects(t *testing.T, s *site, shop *businessServer) {
 	s.within(5*time.Second, "ready", func() bool { r, _ := s.get("/readyz", nil); return r.StatusCode == http.StatusOK })
 	s.create(clusterNamed("fleet", "shop"))
 	s.within(5*time.Second, "known", s.has(`pharos_cluster_up{cluster="shop"} 0`))
-	s.within(5*time.Second, "told", func() bool { return s.log.count("Secret fleet/shop-observer does not exist") == 1 })
+	s.within(5*time.Second, "told", func() bool { return s.log.Count("Secret fleet/shop-observer does not exist") == 1 })
 	s.observe("shop", []byte("nonsense: ["))
 	time.Sleep(4 * time.Second) // some attempts with the bad one
-	require.Equal(t, 1, s.log.count("level=ERROR"), "one trouble is told once")
+	require.Equal(t, 1, s.log.Count("level=ERROR"), "one trouble is told once")
 	require.Empty(t, s.series("kube_node"))
 
 	s.observe("shop", kubeconfig(shop.url, "first-token"))
@@ -216,7 +216,7 @@ func refusesTheSecond(t *testing.T, s *site, _ *businessServer) {
 	second := clusterNamed("other", "shop")
 	s.create(second)
 	s.create(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "m1"}, Spec: v1alpha1.MachineSpec{ClusterName: "shop", NodeName: "n1"}})
-	s.within(5*time.Second, "refused", func() bool { return s.log.count("Cluster refused") == 1 })
+	s.within(5*time.Second, "refused", func() bool { return s.log.Count("Cluster refused") == 1 })
 	require.Len(t, s.series("pharos_cluster_info"), 1)
 	require.Len(t, s.series("pharos_machine_info"), 2)
 	resp, _ := s.get("/proxy/other/shop/apiserver/metrics", nil)
@@ -234,8 +234,8 @@ func refusesTheSecond(t *testing.T, s *site, _ *businessServer) {
 
 func rotates(t *testing.T, s *site, shop *businessServer) {
 	s.observe("shop", kubeconfig(shop.url, "second-token"))
-	before := s.log.count("reconnecting")
-	s.within(15*time.Second, "reconnecting", func() bool { return s.log.count("reconnecting") == before+1 })
+	before := s.log.Count("reconnecting")
+	s.within(15*time.Second, "reconnecting", func() bool { return s.log.Count("reconnecting") == before+1 })
 	require.NoError(t, shop.admin.RbacV1().ClusterRoleBindings().Delete(t.Context(), "observer-first", metav1.DeleteOptions{}))
 	s.within(5*time.Second, "up", s.has(`pharos_cluster_up{cluster="shop"} 1`))
 	shop.createNode("n3")
@@ -269,7 +269,7 @@ func noticesADeath(t *testing.T, s *site, shop *businessServer) {
 	shop.createNode("n4")
 	s.within(60*time.Second, "up again", s.has(`pharos_cluster_up{cluster="shop"} 1`))
 	s.within(5*time.Second, "all nodes", func() bool { return len(s.series("kube_node_info")) == 3 })
-	require.LessOrEqual(t, s.log.count("level=ERROR"), 4)
+	require.LessOrEqual(t, s.log.Count("level=ERROR"), 4)
 }
 
 func obeysRemoval(t *testing.T, s *site, _ *businessServer) {

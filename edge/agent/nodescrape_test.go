@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // bench is an agent that serves and does not run: what it knows, a test tells it.
@@ -24,12 +25,12 @@ type bench struct {
 	agent *Agent
 	shop  *member
 	url   string
-	log   *syncBuffer
+	log   *testkit.Said
 }
 
 func startBench(t *testing.T, secret map[string][]byte) *bench {
 	t.Helper()
-	b := &bench{log: &syncBuffer{}}
+	b := &bench{log: &testkit.Said{}}
 	var err error
 	b.agent, err = New(Options{Cell: restConfig("http://" + loopback + ":1"), Listen: loopback + ":0", Log: slog.New(slog.NewTextHandler(b.log, nil))})
 	require.NoError(t, err)
@@ -159,7 +160,7 @@ func TestWhichKubeletsAreTrusted(t *testing.T) {
 			require.Zero(t, host.asked.Load())
 			require.Equal(t, 1, b.failures("kubelet", scrapeUntrusted))
 			require.Equal(t, http.StatusBadGateway, b.scrape(t.Context(), "n1", "kubelet", time.Second).code)
-			require.Equal(t, 1, b.log.count("level=WARN"), "a thousand nodes of one fault are one line")
+			require.Equal(t, 1, b.log.Count("level=WARN"), "a thousand nodes of one fault are one line")
 			require.Equal(t, http.StatusOK, b.scrape(t.Context(), "n1", "node-exporter", time.Second).code)
 		})
 	}

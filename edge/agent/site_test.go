@@ -1,14 +1,12 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -29,29 +27,12 @@ type site struct {
 	cell    client.Client
 	address string
 	url     string
-	log     *syncBuffer
-}
-
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) count(s string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.buf.String(), s)
+	log     *testkit.Said
 }
 
 func startAgent(t *testing.T, config *rest.Config) *site {
 	t.Helper()
-	s := &site{t: t, log: &syncBuffer{}}
+	s := &site{t: t, log: &testkit.Said{}}
 	s.address = fmt.Sprintf("%s:%d", loopback, freePort(t))
 	a, err := New(Options{Cell: config, Listen: s.address, Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	require.NoError(t, err)
@@ -64,7 +45,7 @@ func startAgent(t *testing.T, config *rest.Config) *site {
 		cancel()
 		require.NoError(t, <-done)
 		if t.Failed() {
-			t.Log(s.log.buf.String())
+			t.Log(s.log.String())
 		}
 	})
 	return s

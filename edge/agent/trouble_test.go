@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // secretServer is a cell that answers for observer Secrets, by their names.
@@ -82,7 +83,7 @@ func TestWhatKeepsAClusterFromBeingWatchedShows(t *testing.T) {
 		}
 		return http.StatusOK, kubeconfig("https://"+loopback+":1", "x")
 	})
-	log := &syncBuffer{}
+	log := &testkit.Said{}
 	a, err := New(Options{Cell: restConfig(cell), Listen: loopback + ":0", Log: slog.New(slog.NewTextHandler(log, nil))})
 	require.NoError(t, err)
 	begin := time.Now()
@@ -119,9 +120,9 @@ func TestWhatKeepsAClusterFromBeingWatchedShows(t *testing.T) {
 	for _, name := range names {
 		require.NotContains(t, gathered(t, a), fmt.Sprintf(`watch_errors_total{cluster="%s"} 0`, name))
 	}
-	require.True(t, waitFor(10*time.Second, func() bool { return log.count("cluster not watched") == len(names) }), "each is said")
+	require.True(t, waitFor(10*time.Second, func() bool { return log.Count("cluster not watched") == len(names) }), "each is said")
 	time.Sleep(2 * time.Second) // further attempts
-	require.Equal(t, len(names), log.count("level=ERROR"), "and said once")
+	require.Equal(t, len(names), log.Count("level=ERROR"), "and said once")
 
 	m := a.member(clusterKey{"fleet", "dead"})
 	m.good(a.now())

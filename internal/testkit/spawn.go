@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"bytes"
 	"os/exec"
 	"syscall"
 	"testing"
@@ -16,7 +15,7 @@ const maxSaid = 16 << 10
 func Spawn(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(Binary(t, name), args...)
-	var said bytes.Buffer
+	var said Said
 	cmd.Stdout, cmd.Stderr = &said, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -25,8 +24,7 @@ func Spawn(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Cleanup(func() {
 		End(cmd)
 		if t.Failed() {
-			all := said.Bytes()
-			t.Logf("%s %v:\n%s", name, args, all[max(0, len(all)-maxSaid):])
+			t.Logf("%s %v:\n%s", name, args, said.Tail())
 		}
 	})
 	return cmd

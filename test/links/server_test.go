@@ -1,14 +1,12 @@
 package links_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,24 +23,6 @@ import (
 
 const interval = time.Second
 
-// output is what a process says, which it may do while it is read.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // server is one real server, which can be stopped, frozen and started again.
 type server struct {
 	owner   testing.TB // outlives the subtests that restart the server
@@ -51,7 +31,7 @@ type server struct {
 	program string
 	args    []string
 	process *exec.Cmd
-	said    *output
+	said    *testkit.Said
 }
 
 // prometheus starts a Prometheus with the files, and with flags beside the usual
@@ -80,7 +60,7 @@ func prometheus(t *testing.T, address string, files promcfg.Files, flags ...stri
 func (s *server) start() {
 	s.owner.Helper()
 	if s.said == nil {
-		s.said = &output{}
+		s.said = &testkit.Said{}
 	}
 	s.process = exec.Command(testkit.Binary(s.owner, s.program), s.args...)
 	s.process.Stdout, s.process.Stderr = s.said, s.said
@@ -138,17 +118,7 @@ const patience = 90 * time.Second
 // eventually polls until check passes.
 func eventually(t testing.TB, check func() error) {
 	t.Helper()
-	begun := time.Now()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Since(begun) > patience {
-			t.Fatalf("after %s: %v", patience, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	testkit.Eventually(t, patience, 100*time.Millisecond, check)
 }
 
 func (s *server) api(t testing.TB) promv1.API {

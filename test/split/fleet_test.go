@@ -1,7 +1,6 @@
 package split_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -9,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -248,36 +246,7 @@ func (s server) wants(t *testing.T, expr string, value float64) error {
 // eventually polls until check passes, and says how long that took.
 func eventually(t *testing.T, within time.Duration, check func() error) time.Duration {
 	t.Helper()
-	begun := time.Now()
-	for {
-		err := check()
-		if err == nil {
-			return time.Since(begun)
-		}
-		if time.Since(begun) > within {
-			t.Fatalf("after %s: %v", within, err)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	return testkit.Eventually(t, within, 200*time.Millisecond, check)
 }
 
 func objectKey(o client.Object) client.ObjectKey { return client.ObjectKeyFromObject(o) }
-
-// said keeps what a part of the test's process logs.
-type said struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (s *said) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all.Write(p)
-}
-
-func (s *said) tail() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	all := s.all.Bytes()
-	return string(all[max(0, len(all)-16<<10):])
-}

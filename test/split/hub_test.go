@@ -97,7 +97,7 @@ func apiServer(t *testing.T) *rest.Config {
 
 func (h *hub) runKubelet(t *testing.T) {
 	t.Helper()
-	said := &said{}
+	said := &testkit.Said{}
 	k, err := kubelet.New(kubelet.Options{
 		Config: h.Config, NodeName: "hub-node", Root: h.pods, PodCIDR: podRange, Listen: kubeletAddress,
 		Images: map[string]string{
@@ -114,7 +114,7 @@ func (h *hub) runKubelet(t *testing.T) {
 // nothing but what the API server tells it.
 func (h *hub) startOperator(t *testing.T) {
 	t.Helper()
-	said := &said{}
+	said := &testkit.Said{}
 	o, err := operator.NewHub(operator.Options{
 		Config: testkit.As(h.Config, "operator"), Listen: operatorAddress, Namespace: deploy.Namespace,
 		Log: slog.New(slog.NewTextHandler(said, nil)),
@@ -125,7 +125,7 @@ func (h *hub) startOperator(t *testing.T) {
 
 // run runs a part of the test's process until the test, or the returned
 // function, ends it.
-func run(t *testing.T, name string, said *said, part func(context.Context) error) (end func()) {
+func run(t *testing.T, name string, said *testkit.Said, part func(context.Context) error) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -142,7 +142,7 @@ func run(t *testing.T, name string, said *said, part func(context.Context) error
 	t.Cleanup(func() {
 		end()
 		if t.Failed() {
-			t.Logf("%s:\n%s", name, said.tail())
+			t.Logf("%s:\n%s", name, said.Tail())
 		}
 	})
 	return end

@@ -67,17 +67,7 @@ func ready(url string) error {
 // eventually polls until check passes, and says how long that took.
 func eventually(t *testing.T, within time.Duration, check func() error) time.Duration {
 	t.Helper()
-	begun := time.Now()
-	for {
-		err := check()
-		if err == nil {
-			return time.Since(begun)
-		}
-		if time.Since(begun) > within {
-			t.Fatalf("after %s: %v", within, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	return testkit.Eventually(t, within, 100*time.Millisecond, check)
 }
 
 func (s *server) api(t *testing.T) promv1.API {

@@ -25,7 +25,7 @@ func runServer(t *testing.T, name string, args ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, os.WriteFile(file, kubeconfig, 0o600))
-	out := &syncBuffer{}
+	out := &testkit.Said{}
 	starter := process.NewStarter()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,6 +27,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/internal/local/binaries"
 	"github.com/pharos-fleet/pharos/internal/local/kubelet"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 const (
@@ -113,7 +113,7 @@ type testNode struct {
 	namespace string
 	root      string
 	opts      kubelet.Options
-	log       *syncBuffer
+	log       *testkit.Said
 	cancel    context.CancelFunc
 	done      chan error
 }
@@ -129,7 +129,7 @@ func startNode(t *testing.T, change ...func(*kubelet.Options)) *testNode {
 func newNode(t *testing.T, change ...func(*kubelet.Options)) *testNode {
 	t.Helper()
 	name := fmt.Sprintf("node-%d", lastRange.Add(1))
-	n := &testNode{t: t, name: name, namespace: name, log: &syncBuffer{}}
+	n := &testNode{t: t, name: name, namespace: name, log: &testkit.Said{}}
 	n.root = filepath.Join(t.TempDir(), "root with spaces")
 	n.opts = kubelet.Options{
 		Config: api, NodeName: name, Root: n.root,
@@ -356,22 +356,4 @@ func eventually(t *testing.T, what string, f func() error) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-// syncBuffer is a buffer for a log that many write.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

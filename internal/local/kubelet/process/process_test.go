@@ -1,7 +1,6 @@
 package process_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -16,24 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/internal/local/kubelet/process"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
-
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
 
 // starter runs a Starter for the test, and returns what ends it.
 func starter(t *testing.T) (*process.Starter, func()) {
@@ -47,7 +30,7 @@ func starter(t *testing.T) (*process.Starter, func()) {
 	return s, stop
 }
 
-func shell(script string, out *buffer) process.Spec {
+func shell(script string, out *testkit.Said) process.Spec {
 	return process.Spec{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"X=y", "PATH=/usr/bin:/bin"}, Dir: "/", Output: out}
 }
 
@@ -64,7 +47,7 @@ func gone(t *testing.T, pid int) {
 func TestExit(t *testing.T) {
 	s, _ := starter(t)
 	for script, want := range map[string][2]int32{"exit 0": {0, 0}, "exit 7": {7, 0}, "kill -9 $$": {137, 9}, "kill -15 $$": {143, 15}} {
-		p, err := s.Start(shell(script, &buffer{}))
+		p, err := s.Start(shell(script, &testkit.Said{}))
 		require.NoError(t, err)
 		e := p.Exit()
 		require.Equal(t, want, [2]int32{e.Code, e.Signal}, script)
@@ -74,7 +57,7 @@ func TestExit(t *testing.T) {
 
 func TestEnvironmentAndOutput(t *testing.T) {
 	s, _ := starter(t)
-	out := &buffer{}
+	out := &testkit.Said{}
 	p, err := s.Start(shell("echo $X $HOME; pwd; echo err >&2", out))
 	require.NoError(t, err)
 	p.Exit()
@@ -83,10 +66,10 @@ func TestEnvironmentAndOutput(t *testing.T) {
 
 func TestStartErrors(t *testing.T) {
 	s, stop := starter(t)
-	_, err := s.Start(process.Spec{Path: "/no/such", Output: &buffer{}})
+	_, err := s.Start(process.Spec{Path: "/no/such", Output: &testkit.Said{}})
 	require.ErrorContains(t, err, "/no/such")
 	stop()
-	_, err = s.Start(shell("true", &buffer{}))
+	_, err = s.Start(shell("true", &testkit.Said{}))
 	require.ErrorIs(t, err, process.ErrClosed)
 }
 
@@ -94,7 +77,7 @@ func TestStartErrors(t *testing.T) {
 // is ready to.
 func trapping(t *testing.T, s *process.Starter, answer string) *process.Process {
 	t.Helper()
-	out := &buffer{}
+	out := &testkit.Said{}
 	p, err := s.Start(shell("trap '"+answer+"' TERM; echo ready; while :; do sleep 0.05; done", out))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return out.String() == "ready\n" }, 20*time.Second, 10*time.Millisecond)
@@ -119,7 +102,7 @@ func TestStop(t *testing.T) {
 
 func TestTheGroupGoesWithItsLeader(t *testing.T) {
 	s, _ := starter(t)
-	out := &buffer{}
+	out := &testkit.Said{}
 	p, err := s.Start(shell("sleep 1000 & echo $!", out))
 	require.NoError(t, err)
 	p.Exit()
@@ -130,7 +113,7 @@ func TestTheGroupGoesWithItsLeader(t *testing.T) {
 
 func TestProcessesEndWithTheStarter(t *testing.T) {
 	s, stop := starter(t)
-	p, err := s.Start(shell("sleep 1000", &buffer{}))
+	p, err := s.Start(shell("sleep 1000", &testkit.Said{}))
 	require.NoError(t, err)
 	require.True(t, alive(p.PID()))
 	stop()
