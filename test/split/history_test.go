@@ -22,7 +22,7 @@ type evaluation struct {
 // history is every evaluation of a central since a moment, in order.
 func history(t *testing.T, s server, since time.Time) []evaluation {
 	t.Helper()
-	result, err := s.query(t, `{__name__=~"fleet:nodes:count|fleet:clusters_up:count|fleet:completeness:ratio|fleet:cell_contributing:bool"}[10m]`)
+	result, err := s.query(t, `{__name__=~"fleet:nodes:count|fleet:clusters_known:count|fleet:completeness:ratio|fleet:cell_contributing:bool"}[10m]`)
 	require.NoError(t, err)
 	at := map[model.Time]*evaluation{}
 	for _, series := range result.(model.Matrix) {
@@ -47,7 +47,7 @@ func (e *evaluation) add(of model.Metric, value float64) {
 	switch of[model.MetricNameLabel] {
 	case "fleet:nodes:count":
 		e.nodes = value
-	case "fleet:clusters_up:count":
+	case "fleet:clusters_known:count":
 		e.clusters = value
 	case "fleet:completeness:ratio":
 		e.completeness = value
@@ -59,7 +59,7 @@ func (e *evaluation) add(of model.Metric, value float64) {
 // requireOnce says that at each evaluation of a central since the whole was there
 // no cell was counted twice, and none was missing from a sum beside a completeness
 // that has it. A busy machine lets scrapes fail: cells are then said to be missing,
-// or clusters not to be up, which has nodes of theirs missing.
+// or clusters not to be known, which has nodes of theirs missing.
 func (f *fleet) requireOnce(t *testing.T, central server) {
 	t.Helper()
 	evaluations, whole := history(t, central, f.whole), 0
@@ -93,7 +93,7 @@ func (f *fleet) told(e evaluation) (told float64, missing []float64) {
 	return told, missing
 }
 
-// lacksClusters says whether a cluster of a cell that contributes was not up at one
+// lacksClusters says whether a cluster of a cell that contributes was not known at one
 // of some evaluations.
 func (f *fleet) lacksClusters(evaluations []evaluation) bool {
 	return slices.ContainsFunc(evaluations, func(e evaluation) bool {
