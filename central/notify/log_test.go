@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // logging has the relay's lines of level Info and above in the buffer.

@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/prometheus/alertmanager/template"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // firing and ended are two words on the same firing of one alert.

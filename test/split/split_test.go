@@ -185,7 +185,7 @@ func (f *fleet) theMoveEnds(t *testing.T) {
 func (f *fleet) anEdgeIsDivided(t *testing.T) {
 	f.waitForDivision(t, 2)
 	for _, c := range f.centrals {
-		eventually(t, 30*time.Second, func() error {
+		f.eventually(t, 30*time.Second, func() error {
 			return errors.Join(
 				c.wants(t, `count(fleet:edge_expected:info{cell="asia-1"})`, 2),
 				c.wants(t, `max(count by (cluster) (count by (cluster, edge_shard) (cluster:nodes:count{cell="asia-1"})))`, 1),
@@ -207,10 +207,20 @@ func (f *fleet) waitForDivision(t *testing.T, shards uint) {
 	f.cells[0].steps = nil
 }
 
+// eventually polls until check passes. The cells follow what the Federation says
+// meanwhile, so that they miss no step that it takes.
+func (f *fleet) eventually(t *testing.T, within time.Duration, check func() error) {
+	t.Helper()
+	eventually(t, within, func() error {
+		f.plan(t)
+		return check()
+	})
+}
+
 // readByOneShardEach waits until the centrals have every cell from one shard only.
 func (f *fleet) readByOneShardEach(t *testing.T) {
 	t.Helper()
-	eventually(t, 30*time.Second, func() error {
+	f.eventually(t, 30*time.Second, func() error {
 		var errs []error
 		for _, c := range f.centrals {
 			errs = append(errs, c.wants(t, "max(count by (cell) (count by (cell, cascade_shard) (cell:heartbeat:timestamp_seconds)))", 1))
