@@ -35,8 +35,17 @@ type Options struct {
 	RepeatInterval time.Duration
 }
 
-// robotName is what the API allows: it is a path segment and a receiver's name.
+// robotName is what the API allows.
 var robotName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,38}[a-z0-9])?$`)
+
+// CheckRobotName keeps the name of a robot usable as part of a receiver's name, as
+// a path segment, as the name of a folder and as the value of a label.
+func CheckRobotName(name string) error {
+	if !robotName.MatchString(name) {
+		return fmt.Errorf("robot %q: a name has up to 40 small letters, digits and inner dashes", name)
+	}
+	return nil
+}
 
 // Render gives Alertmanager's configuration. The order of robots does not
 // matter. It refuses names and durations that Alertmanager or the relay could
@@ -69,8 +78,8 @@ func (o Options) check() error {
 			o.GroupWait, o.GroupInterval, o.RepeatInterval)
 	}
 	for i, name := range o.Robots {
-		if !robotName.MatchString(name) {
-			return fmt.Errorf("robot %q: a name has up to 40 small letters, digits and inner dashes", name)
+		if err := CheckRobotName(name); err != nil {
+			return err
 		}
 		if i > 0 && o.Robots[i-1] == name {
 			return fmt.Errorf("robot %q: is there twice", name)

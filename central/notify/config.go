@@ -6,10 +6,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/pharos-fleet/pharos/central/alerting"
 )
 
 // Config is the content of notify.yaml.
@@ -29,9 +30,6 @@ type Robot struct {
 	AccessTokenFile string `json:"accessTokenFile"`
 	SecretFile      string `json:"secretFile,omitempty"`
 }
-
-// robotName keeps names usable in a path, a file name and a metric label.
-var robotName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 // LoadConfig reads and checks notify.yaml, and makes its paths absolute. An
 // unknown field is an error, because it is most often a misspelt one. A token
@@ -72,6 +70,9 @@ func (c Config) validate() error {
 			return fmt.Errorf("robot %q is listed twice", r.Name)
 		}
 		seen[r.Name] = true
+		if err := alerting.CheckRobotName(r.Name); err != nil {
+			return err
+		}
 		if err := r.validate(); err != nil {
 			return fmt.Errorf("robot %q: %w", r.Name, err)
 		}
@@ -80,9 +81,6 @@ func (c Config) validate() error {
 }
 
 func (r Robot) validate() error {
-	if !robotName.MatchString(r.Name) {
-		return errors.New("a name is lower-case letters, digits and hyphens, at most 63")
-	}
 	u, err := url.Parse(r.URL)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return errors.New("url must be http(s)://host, without /robot/send")

@@ -41,7 +41,7 @@ func TestLoadConfigRefuses(t *testing.T) {
 		"nothing":       {"", "no robot is configured"},
 		"unknown field": {robot(good + ", secretfile2: x"), "unknown field"},
 		"twice":         {robot(good) + "- {" + good + "}\n", "listed twice"},
-		"name":          {robot(`name: "../x", url: "https://a.example", accessTokenFile: robots/token`), "a name is lower-case"},
+		"name":          {robot(`name: "../x", url: "https://a.example", accessTokenFile: robots/token`), `robot "../x": a name has up to 40`},
 		"scheme":        {robot(`name: ops, url: "ftp://a.example", accessTokenFile: robots/token`), "url must be http"},
 		"token in url":  {robot(`name: ops, url: "https://a.example?access_token=x", accessTokenFile: robots/token`), "url must carry no token"},
 		"no token":      {robot(`name: ops, url: "https://a.example"`), "no accessTokenFile"},
