@@ -35,8 +35,7 @@ func (e exit) Unwrap() error { return e.error }
 var errDiffers = errors.New("what would be rendered differs from what is there")
 
 type renderFlags struct {
-	federation, cells, out, diff, plan, namespace string
-	endMoves                                      bool
+	federation, cells, out, diff, plan, namespace, endMoves string
 }
 
 func newRenderCommand() *cobra.Command {
@@ -55,8 +54,9 @@ nothing would and with 1 when something would. Trouble of any kind, and what --o
 would refuse, ends with 2.
 
 The tree has plan.yaml, which the next render goes on from: cells stay on their
-cascades, and one that has to move is read by both until a render with
---end-moves.`,
+cascades, and one that has to move is read by both until a person vouches that
+both have it, with --end-moves=ID. Each render warns of what moves, and prints the
+ID: the same command, run twice, takes one step.`,
 		Args: func(cmd *cobra.Command, args []string) error { return trouble(cobra.NoArgs(cmd, args)) },
 		RunE: func(cmd *cobra.Command, _ []string) error { return trouble(flags.run(cmd.Context(), cmd)) },
 	}
@@ -67,10 +67,14 @@ cascades, and one that has to move is read by both until a render with
 	f.StringVar(&flags.out, "out", "", "folder to write")
 	f.StringVar(&flags.diff, "diff", "", "folder to compare with, instead of writing")
 	f.StringVar(&flags.plan, "plan", "", "file with the plan of the last render; default plan.yaml in the folder of --out or --diff")
-	f.BoolVar(&flags.endMoves, "end-moves", false, "take every cell that moves one step further: what was rendered last is deployed, and both centrals hear of the cell from where it goes")
+	f.StringVar(&flags.endMoves, "end-moves", "", "ID of the step to take, as the last render printed it: that is deployed, and both centrals hear of each cell from where it goes")
+	f.Lookup("end-moves").NoOptDefVal = noID
 	f.StringVar(&flags.namespace, "namespace", deploy.Namespace, "namespace of the parts, in the hub and in the cells")
 	return cmd
 }
+
+// noID is what --end-moves has where nobody says which step is meant.
+const noID = "ID"
 
 // trouble gives an error its exit code, unless it has one.
 func trouble(err error) error {
@@ -137,6 +141,9 @@ func sumUp(dir string, t *tree.Tree, s tree.Summary, changed, removed string) st
 func (f renderFlags) check() error {
 	if f.federation == "" || (f.out == "") == (f.diff == "") {
 		return errors.New("render needs --federation, and one of --out and --diff")
+	}
+	if f.endMoves == noID {
+		return errors.New("--end-moves needs the ID of the step that you vouch for, as --end-moves=ID: render without it, which warns of what moves and prints the ID")
 	}
 	if wrong := validation.IsDNS1123Label(f.namespace); len(wrong) > 0 {
 		return fmt.Errorf("--namespace %q can be that of no cluster: %s", f.namespace, strings.Join(wrong, "; "))

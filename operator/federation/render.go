@@ -71,9 +71,9 @@ type hub struct {
 // shards are the cascade servers, in the order of the geographies.
 func (h hub) shards() []shard {
 	var all []shard
-	for _, g := range h.f.Spec.Geographies {
-		for _, n := range h.layouts[g.Name].Shards {
-			all = append(all, shard{g.Name, n})
+	for _, g := range h.layouts.geographies(h.f) {
+		for _, n := range h.layouts[g].Shards {
+			all = append(all, shard{g, n})
 		}
 	}
 	return all

@@ -16,11 +16,11 @@ import (
 // expected are the cascades of a geography that the centrals wait for: those that
 // a cell has, or has until its move has ended. One that cells only move to is waited
 // for once the first has arrived, which is when both centrals have heard it from
-// there: until then its pod may not exist. A geography without cells has its
-// cascades all the same.
+// there: until then its pod may not exist. A geography without cells has one
+// all the same.
 func expected(l cascade.Layout) []int {
 	if len(l.Cells) == 0 {
-		return l.Shards
+		return l.Shards[:min(1, len(l.Shards))] // others have been emptied
 	}
 	var shards []int
 	for _, c := range l.Cells {
@@ -46,14 +46,17 @@ func (h hub) expected() map[shard]bool {
 // server that goes before that is missed like one that died.
 func (r *Reconciler) retiring(ctx context.Context, h hub, known map[string]bool) []string {
 	const set = "StatefulSet "
-	var names []string
+	var running []shard
 	for _, identity := range slices.Sorted(maps.Keys(known)) {
-		if name, isSet := strings.CutPrefix(identity, set); isSet && strings.HasPrefix(name, v1alpha1.ComponentCascade+"-") {
-			names = append(names, name)
+		if name, isSet := strings.CutPrefix(identity, set); isSet {
+			if s, is := cascadeOf(name); is {
+				running = append(running, s)
+			}
 		}
 	}
-	for _, s := range h.shards() {
-		names = slices.DeleteFunc(names, func(name string) bool { return name == cascadeName(s) })
+	var names []string
+	for _, s := range h.layouts.leaving(running) {
+		names = append(names, cascadeName(s))
 	}
 	if len(names) == 0 {
 		return nil

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -123,7 +124,7 @@ func TestAShardIsExpectedWhileACellIsThere(t *testing.T) {
 		cells []cascade.Placement
 		want  []int
 	}{
-		{"no cells", nil, []int{0, 1}},
+		{"no cells", nil, []int{0}},
 		{"at rest", []cascade.Placement{at(0, 0), at(1, 1)}, []int{0, 1}},
 		{"a split begins: the pod of the new shard may not exist", []cascade.Placement{at(0, 0), at(0, 1)}, []int{0}},
 		{"its first cell has arrived: both centrals have heard it from there", []cascade.Placement{at(1, 1), at(0, 1), at(0, 0)}, []int{0, 1}},
@@ -135,6 +136,44 @@ func TestAShardIsExpectedWhileACellIsThere(t *testing.T) {
 
 func TestSparedAreTheObjectsOfACascade(t *testing.T) {
 	known := map[string]bool{
+// What a layout leaves without a cell is kept for one step, and goes when a person
+// vouches for the next; what takes the same number again just goes on.
+func TestAnEmptiedCascadeIsKeptForOneStep(t *testing.T) {
+	shards := func(status []v1alpha1.GeographyStatus, vouched bool, now Layouts) map[string][]int {
+		now.Keep(status, vouched)
+		out := map[string][]int{}
+		for name, l := range now {
+			out[name] = l.Shards
+		}
+		return out
+	}
+	at := func(name string, shards []int32, cells ...v1alpha1.CellPlacement) v1alpha1.GeographyStatus {
+		return v1alpha1.GeographyStatus{Name: name, Shards: shards, Cells: cells}
+	}
+	one := func() Layouts { return Layouts{"asia-east": {Shards: []int{0}, Cells: []cascade.Placement{{Cell: "a"}, {Cell: "b"}}}} }
+	merging := []v1alpha1.GeographyStatus{at("asia-east", []int32{0, 1}, v1alpha1.CellPlacement{Name: "a"}, v1alpha1.CellPlacement{Name: "b", Shard: 1, MovingTo: ptr.To[int32](0)})}
+	merged := []v1alpha1.GeographyStatus{at("asia-east", []int32{0, 1}, v1alpha1.CellPlacement{Name: "a"}, v1alpha1.CellPlacement{Name: "b"})}
+	require.Equal(t, map[string][]int{"asia-east": {0, 1}}, shards(merging, true, one()), "the step that empties it")
+	require.Equal(t, map[string][]int{"asia-east": {0, 1}}, shards(merged, false, one()), "a render that nobody vouches for")
+	require.Equal(t, map[string][]int{"asia-east": {0}}, shards(merged, true, one()), "the step after")
+	again := Layouts{"asia-east": {Shards: []int{0, 1}, Cells: []cascade.Placement{{Cell: "a"}, {Cell: "b", Next: 1}}}}
+	require.Equal(t, map[string][]int{"asia-east": {0, 1}}, shards(merged, true, again), "a cell moves to it again")
+	require.Equal(t, map[string][]int{"asia-east": {0, 1}, "gone": {2}},
+		shards(append(merging, at("gone", nil, v1alpha1.CellPlacement{Name: "c", Shard: 2})), false, one()), "a geography goes as well")
+	require.Equal(t, map[string][]int{"asia-east": {0}}, shards(nil, false, one()), "a first layout")
+
+	f := &v1alpha1.Federation{Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia-east"}, {Name: "empty"}}}}
+	f.Status.Geographies = append(merged, at("empty", []int32{0, 3}), at("gone", []int32{2}))
+	require.Equal(t, []string{"cascade-asia-east-1", "cascade-empty-3", "cascade-gone-2"}, Emptied(f))
+	s, is := cascadeOf("cascade-asia-east-1")
+	require.True(t, is)
+	require.Equal(t, shard{"asia-east", 1}, s)
+	for _, other := range []string{"central-a", "cascade-asia", "cascade-asia-x", "cascade"} {
+		_, is := cascadeOf(other)
+		require.False(t, is, other)
+	}
+}
+
 		"StatefulSet cascade-asia-1": true, "ConfigMap cascade-asia-1": true, "ConfigMap cascade-asia-1.targets-0": true,
 		"StatefulSet cascade-asia-10": true, "Service alertmanager": true,
 	}

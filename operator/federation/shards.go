@@ -116,13 +116,13 @@ func Status(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, hear
 		divisions[c.Name] = divide(&c, workload.EdgeDivision(f, &c), heard.Divided[c.Name])
 	}
 	var all []v1alpha1.GeographyStatus
-	for _, g := range f.Spec.Geographies {
-		layout := layouts[g.Name]
-		now := v1alpha1.GeographyStatus{Name: g.Name, Message: message(layout.Changes)}
-		if before := geography(f, g.Name); before != nil && now.Message == "" {
+	for _, name := range layouts.geographies(f) {
+		layout := layouts[name]
+		now := v1alpha1.GeographyStatus{Name: name, Message: message(layout.Changes)}
+		if before := geography(f, name); before != nil && now.Message == "" {
 			now.Message = before.Message
 		}
-		known := series(f, g.Name)
+		known := series(f, name)
 		for _, n := range layout.Shards {
 			now.Shards = append(now.Shards, int32(n))
 		}

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	"go.yaml.in/yaml/v3"
@@ -30,8 +31,12 @@ type reader struct {
 	errs        []error
 }
 
+// known are the definitions that are built in. To read them takes longer than to
+// read a small fleet.
+var known = sync.OnceValues(newSchemas)
+
 func newReader() (*reader, error) {
-	s, err := newSchemas()
+	s, err := known()
 	return &reader{schemas: s}, err
 }
 

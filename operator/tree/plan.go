@@ -32,6 +32,8 @@ const planHeader = `# Rendered by Pharos, and read by the next render, which goe
 type Plan struct {
 	// Geographies say where each cell is read, as in the status of a Federation.
 	Geographies []v1alpha1.GeographyStatus `json:"geographies,omitempty"`
+	// Vouched is the step that a person vouched for last, by its ID.
+	Vouched string `json:"vouched,omitempty"`
 	// Volumes are those that servers have, by the folder that they are rendered
 	// into and their names. No StatefulSet's can be changed.
 	Volumes map[string]workload.Volumes `json:"volumes,omitempty"`
@@ -43,6 +45,10 @@ func ReadPlan(file string) (Plan, error) {
 	if err != nil {
 		return Plan{}, fmt.Errorf("reading the plan of the last render: %w", err)
 	}
+	return parsePlan(file, raw)
+}
+
+func parsePlan(file string, raw []byte) (Plan, error) {
 	var p Plan
 	if err := yaml.UnmarshalStrict(raw, &p); err != nil {
 		return Plan{}, fmt.Errorf("%s: is no plan that a render wrote: %w; restore it, or give another with --plan", file, err)
@@ -51,22 +57,43 @@ func ReadPlan(file string) (Plan, error) {
 }
 
 // PlanOf reads the plan in a folder that was rendered into before. It is empty
-// where nothing was, or before there were plans. One that was written and is
-// gone is trouble: to begin anew is a decision, not an accident.
+// where nothing was. One that is gone, or that no render wrote, is trouble: to begin
+// anew is a decision, not an accident, and a line that an editor or a merge of two
+// branches took out would end a move for which nobody has vouched.
 func PlanOf(dir string) (Plan, error) {
-	p, err := ReadPlan(filepath.Join(dir, PlanFile))
-	if !errors.Is(err, fs.ErrNotExist) {
-		return p, err
-	}
+	file := filepath.Join(dir, PlanFile)
 	before, err := readManifest(dir)
 	if err != nil {
 		return Plan{}, err
 	}
-	if _, written := before[PlanFile]; written {
-		return Plan{}, fmt.Errorf("%s was rendered and is gone: without it cells would change their cascades at once, each unread until the other has it; "+
-			"restore it from the repository, give a plan with --plan, or render into a new folder to place every cell anew", filepath.Join(dir, PlanFile))
+	raw, err := readRegular(os.OpenFile, file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Plan{}, lost(dir, before)
+	case err != nil:
+		return Plan{}, fmt.Errorf("reading the plan of the last render: %w", err)
 	}
-	return Plan{}, nil
+	p, err := parsePlan(file, raw)
+	if err == nil && len(before[PlanFile]) > 0 && !before.wrote(PlanFile, raw) {
+		return Plan{}, fmt.Errorf("%s is not as the last render wrote it: it was edited, or two branches were merged, and a move might end for which nobody has vouched; "+
+			"take %s and %s of the branch that is deployed from the repository, and render again", file, PlanFile, ManifestFile)
+	}
+	return p, err
+}
+
+// lost is the trouble of a folder that has cascades, or had a plan, and has none.
+func lost(dir string, before manifest) error {
+	cascades, err := filepath.Glob(filepath.Join(dir, hubFolder, "files", v1alpha1.ComponentCascade+"-*"))
+	if err != nil {
+		return fmt.Errorf("looking for cascades without a plan: %w", err)
+	}
+	if len(before[PlanFile]) == 0 && len(cascades) == 0 {
+		return nil
+	}
+	file := filepath.Join(dir, PlanFile)
+	return fmt.Errorf("%s is gone, from a folder with %d cascades: without it cells would change their cascades at once, each unread until the other has it; "+
+		"restore it from the repository (git log -1 -- %s names the commit that took it away), give a plan with --plan, or render into a new folder to place every cell anew",
+		file, len(cascades), file)
 }
 
 // file is the plan as it is written: the same bytes for the same plan.
@@ -80,19 +107,38 @@ func (p Plan) file() (File, error) {
 
 // place decides where each cell is read, from where it was. Moves that are under
 // way end when a person says that they may: nobody here can ask a central.
-func (t *Tree) place(endMoves bool) error {
+func (t *Tree) place(vouched bool) error {
 	f := &t.fleet.Federation
 	var heard federation.Heard
-	if endMoves {
+	if vouched {
 		heard = federation.Vouched(f, t.cells)
 	}
 	var err error
 	if t.layouts, err = federation.Plan(f, t.cells, heard); err != nil {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
 	}
+	anew := len(f.Status.Geographies) == 0
+	// A cascade that reads no cell any more goes a step later: what tells the
+	// centrals arrives when it arrives.
+	t.layouts.Keep(f.Status.Geographies, vouched)
 	// Where edges write, they must know which shards read their cell.
 	f.Status.Geographies = federation.Status(f, t.cells, t.layouts, heard)
+	if anew {
+		t.Warnings = append(t.Warnings, t.placedAnew()...)
+	}
 	return nil
+}
+
+// placedAnew tells of the geographies in which it matters that there was no plan.
+func (t *Tree) placedAnew() []string {
+	var out []string
+	for _, g := range t.fleet.Federation.Spec.Geographies {
+		if n := len(t.layouts[g.Name].Shards); n > 1 {
+			out = append(out, fmt.Sprintf("geography %s: there is no plan of an earlier render, so that its cells are placed anew, by name, on %d cascades: "+
+				"right for a first render; if something is deployed, give the %s of that with --plan, or cells are unread while they change places", g.Name, n, PlanFile))
+		}
+	}
+	return out
 }
 
 // keepVolumes leaves every server the volume that it was made with, unless the
@@ -127,22 +173,4 @@ func (t *Tree) keepVolumes(before map[string]workload.Volumes) (warnings []strin
 		}
 	}
 	return warnings, nil
-}
-
-// moves tells of the cells that two servers watch, for whom it may concern.
-func (t *Tree) moves() []string {
-	var out []string
-	for _, g := range t.fleet.Federation.Status.Geographies {
-		for _, c := range g.Cells {
-			if c.MovingTo != nil {
-				out = append(out, fmt.Sprintf("geography %s: Cell %q is read by cascade shards %d and %d until a render with --end-moves: "+
-					"deploy this one first, and wait until both centrals have had six heartbeats of the cell with cascade_shard=%q", g.Name, c.Name, c.Shard, *c.MovingTo, fmt.Sprint(*c.MovingTo)))
-			}
-			if c.EdgeShardsBeside != nil {
-				out = append(out, fmt.Sprintf("geography %s: the edge of Cell %q is divided in %d and in %d until renders with --end-moves, one for each step: "+
-					"deploy this one first, and wait until both centrals have had six heartbeats of every part (edge_shard)", g.Name, c.Name, c.EdgeShards, *c.EdgeShardsBeside))
-			}
-		}
-	}
-	return out
 }

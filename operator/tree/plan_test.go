@@ -42,17 +42,36 @@ func upTo(n int) []int {
 }
 
 // again renders documents into a folder where something may have been rendered.
-func again(t *testing.T, dir string, endMoves bool, documents ...string) *tree.Tree {
+func again(t *testing.T, dir, vouched string, documents ...string) *tree.Tree {
+	t.Helper()
+	made, err := tried(t, dir, vouched, documents...)
+	require.NoError(t, err)
+	write(t, made, dir)
+	return made
+}
+
+// tried is what would be rendered into a folder.
+func tried(t *testing.T, dir, vouched string, documents ...string) (*tree.Tree, error) {
 	t.Helper()
 	f := lay(t, map[string]string{"f.yaml": strings.Join(documents, "---\n")})
 	fleet, err := tree.Read(filepath.Join(f, "f.yaml"), "")
 	require.NoError(t, err)
 	before, err := tree.PlanOf(dir)
 	require.NoError(t, err)
-	made, err := tree.Continue(fleet, "pharos-system", before, endMoves)
-	require.NoError(t, err)
-	write(t, made, dir)
-	return made
+	return tree.Continue(fleet, "pharos-system", before, vouched)
+}
+
+// stepOf is the ID with which a render warns of what is under way.
+func stepOf(t *testing.T, made *tree.Tree) string {
+	t.Helper()
+	id := regexp.MustCompile(`--end-moves=([0-9a-f]{12})$`)
+	for _, w := range made.Warnings {
+		if m := id.FindStringSubmatch(w); m != nil {
+			return m[1]
+		}
+	}
+	require.Fail(t, "nothing is under way", made.Warnings)
+	return ""
 }
 
 var target = regexp.MustCompile(`- (a\d\d):9090`)
@@ -90,9 +109,9 @@ func TestNoCellLeavesItsCascadeInOneRender(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
-			again(t, out, false, append([]string{dense}, sized(nil, upTo(40)...)...)...)
+			again(t, out, "", append([]string{dense}, sized(nil, upTo(40)...)...)...)
 			before := readBy(t, out)
-			again(t, out, false, append([]string{dense}, sized(change.sizes, change.numbers...)...)...)
+			again(t, out, "", append([]string{dense}, sized(change.sizes, change.numbers...)...)...)
 			now := readBy(t, out)
 			require.Len(t, now, len(change.numbers))
 			for cell, by := range now {
@@ -110,8 +129,8 @@ func TestNoCellLeavesItsCascadeInOneRender(t *testing.T) {
 func TestAMoveEndsWhenItIsToldTo(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	small, grown := append([]string{dense}, sized(nil, upTo(16)...)...), append([]string{dense}, sized(map[int]string{0: "Large"}, upTo(16)...)...)
-	again(t, out, false, small...)
-	made := again(t, out, false, grown...)
+	again(t, out, "", small...)
+	made := again(t, out, "", grown...)
 	moving := readBy(t, out)
 	var twice []string
 	for cell, by := range moving {
@@ -121,13 +140,13 @@ func TestAMoveEndsWhenItIsToldTo(t *testing.T) {
 	}
 	require.NotEmpty(t, twice, "the shard of the cell that has grown is too full")
 	require.Len(t, made.Warnings, len(twice)+1, "and one about the volume of the cell that has grown")
-	require.Contains(t, made.Warnings[0], "until a render with --end-moves")
+	require.Contains(t, made.Warnings[0], "is read by cascade shards 0 and")
 
 	first := contents(t, out)
-	again(t, out, false, grown...)
+	again(t, out, "", grown...)
 	require.Equal(t, first, contents(t, out), "the same input gives the same bytes")
 
-	again(t, out, true, grown...)
+	again(t, out, stepOf(t, made), grown...)
 	for cell, by := range readBy(t, out) {
 		if slices.Contains(twice, cell) {
 			require.NotContains(t, by, moving[cell][0], "the cell has left")
@@ -144,15 +163,15 @@ func TestAnEdgeIsDividedStepByStep(t *testing.T) {
 	expected := func() int {
 		return strings.Count(contents(t, out)["hub/files/central-a/topology.rules.yaml"], "edge_shard: ")
 	}
-	again(t, out, false, one...)
+	again(t, out, "", one...)
 	require.Equal(t, 1, expected())
-	again(t, out, false, two...)
+	made := again(t, out, "", two...)
 	require.Equal(t, 1, expected(), "the new server has not been heard of")
 	require.DirExists(t, filepath.Join(out, "cells/a/files/edge-1-a"))
-	again(t, out, true, two...)
+	made = again(t, out, stepOf(t, made), two...)
 	require.Equal(t, 2, expected())
 	both := contents(t, out)["cells/a/files/edge/prometheus.yml"]
-	made := again(t, out, true, two...)
+	made = again(t, out, stepOf(t, made), two...)
 	require.Equal(t, 2, expected())
 	require.NotEqual(t, both, contents(t, out)["cells/a/files/edge/prometheus.yml"], "each server watches what is its own")
 	require.Empty(t, made.Warnings)
@@ -161,14 +180,24 @@ func TestAnEdgeIsDividedStepByStep(t *testing.T) {
 func TestThePlanIsKept(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	documents := append([]string{dense}, sized(nil, upTo(3)...)...)
-	again(t, out, false, documents...)
+	again(t, out, "", documents...)
 	plan := filepath.Join(out, tree.PlanFile)
 
 	raw, err := os.ReadFile(plan)
 	require.NoError(t, err)
 	require.NoError(t, os.Remove(plan))
 	_, err = tree.PlanOf(out)
-	require.ErrorContains(t, err, "plan.yaml was rendered and is gone")
+	require.ErrorContains(t, err, "plan.yaml is gone, from a folder with 2 cascades")
+	require.NoError(t, os.Rename(filepath.Join(out, tree.ManifestFile), filepath.Join(out, "elsewhere")))
+	_, err = tree.PlanOf(out)
+	require.ErrorContains(t, err, "plan.yaml is gone, from a folder with 2 cascades", "the cascades tell, if nothing else does")
+	require.NoError(t, os.Rename(filepath.Join(out, "elsewhere"), filepath.Join(out, tree.ManifestFile)))
+
+	edited := strings.Replace(string(raw), "shard: 0", "shard: 1", 1)
+	require.NotEqual(t, string(raw), edited)
+	require.NoError(t, os.WriteFile(plan, []byte(edited), 0o600))
+	_, err = tree.PlanOf(out)
+	require.ErrorContains(t, err, plan+" is not as the last render wrote it")
 
 	require.NoError(t, os.WriteFile(plan, append(raw, "cells: 3\n"...), 0o600))
 	_, err = tree.PlanOf(out)
@@ -185,21 +214,21 @@ func TestThePlanIsKept(t *testing.T) {
 func TestAVolumeStaysAsItWasMade(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	edge := func() string { return contents(t, out)["cells/asia-00/manifests/edge.yaml"] }
-	again(t, out, false, append([]string{told}, sized(nil, 0)...)...)
+	again(t, out, "", append([]string{told}, sized(nil, 0)...)...)
 	require.Contains(t, edge(), "storage: 20Gi")
 	require.Contains(t, edge(), "--storage.tsdb.retention.size=16384MB")
 
 	grown := append([]string{told}, sized(map[int]string{0: "Large"}, 0)...)
-	made := again(t, out, false, grown...)
+	made := again(t, out, "", grown...)
 	require.Contains(t, edge(), "storage: 20Gi", "an API server refuses another")
 	require.Contains(t, edge(), "--storage.tsdb.retention.size=16384MB")
 	require.Contains(t, edge(), "memory: 20Gi", "the rest follows the size")
 	require.Len(t, made.Warnings, 1)
 	require.Contains(t, made.Warnings[0], "cells/asia-00: edge keeps its volume of 20Gi, and what fits into it, where 150Gi is needed")
-	require.Empty(t, again(t, out, false, append([]string{told}, sized(nil, 0)...)...).Warnings)
+	require.Empty(t, again(t, out, "", append([]string{told}, sized(nil, 0)...)...).Warnings)
 
 	grown[1] += "    resources:\n      volume: 150Gi\n"
-	require.Empty(t, again(t, out, false, grown...).Warnings)
+	require.Empty(t, again(t, out, "", grown...).Warnings)
 	require.Contains(t, edge(), "storage: 150Gi")
 	require.Contains(t, edge(), "--storage.tsdb.retention.size=122880MB")
 }

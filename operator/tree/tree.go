@@ -28,7 +28,9 @@ type Tree struct {
 	fleet     Fleet
 	namespace string
 	layouts   federation.Layouts
-	cells     []v1alpha1.Cell
+	// vouched is the step that a person vouched for last.
+	vouched string
+	cells   []v1alpha1.Cell
 	// volumes of the servers, by the folder that they are rendered into.
 	volumes map[string]workload.Volumes
 	// Warnings are for a person; they stop nothing.
@@ -37,14 +39,15 @@ type Tree struct {
 
 // New is a tree that goes on from no other one.
 func New(fleet Fleet, namespace string) (*Tree, error) {
-	return Continue(fleet, namespace, Plan{}, false)
+	return Continue(fleet, namespace, Plan{}, "")
 }
 
 // Continue checks the fleet as a whole: each cell is there once, has a geography
 // of the Federation, and an address of its own. It says where the trouble is.
 // Cells stay where the plan before has them; with none, where the status of the
-// Federation has them. Moves go on until they are to end.
-func Continue(fleet Fleet, namespace string, before Plan, endMoves bool) (*Tree, error) {
+// Federation has them. What moves goes a step further when a person vouches for
+// the step, by the ID with which the last render has warned of it.
+func Continue(fleet Fleet, namespace string, before Plan, vouched string) (*Tree, error) {
 	f := &fleet.Federation
 	if len(before.Geographies) > 0 {
 		f.Status.Geographies = before.Geographies
@@ -52,7 +55,11 @@ func Continue(fleet Fleet, namespace string, before Plan, endMoves bool) (*Tree,
 	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet)); err != nil {
 		return nil, err
 	}
-	t := &Tree{fleet: fleet, namespace: namespace}
+	t := &Tree{fleet: fleet, namespace: namespace, vouched: before.Vouched}
+	take, err := t.vouch(vouched)
+	if err != nil {
+		return nil, err
+	}
 	var all []v1alpha1.Cell
 	for _, c := range fleet.Cells {
 		if len(c.Spec.Edge.Endpoints) > 0 {
@@ -69,14 +76,14 @@ func Continue(fleet Fleet, namespace string, before Plan, endMoves bool) (*Tree,
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	if err := t.place(endMoves); err != nil {
+	if err := t.place(take); err != nil {
 		return nil, err
 	}
 	short, err := t.keepVolumes(before.Volumes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", fleet.At, err)
 	}
-	t.Warnings = append(t.warnings(), short...)
+	t.Warnings = slices.Concat(t.Warnings, t.warnings(), short)
 	return t, nil
 }
 
@@ -125,7 +132,7 @@ func placed(fleet Fleet) error {
 
 // plan is what the next render goes on from.
 func (t *Tree) plan() Plan {
-	return Plan{Geographies: t.fleet.Federation.Status.Geographies, Volumes: t.volumes}
+	return Plan{Geographies: t.fleet.Federation.Status.Geographies, Vouched: t.vouched, Volumes: t.volumes}
 }
 
 // header is the first line of every object's file.
