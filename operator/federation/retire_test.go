@@ -134,8 +134,6 @@ func TestAShardIsExpectedWhileACellIsThere(t *testing.T) {
 	}
 }
 
-func TestSparedAreTheObjectsOfACascade(t *testing.T) {
-	known := map[string]bool{
 // What a layout leaves without a cell is kept for one step, and goes when a person
 // vouches for the next; what takes the same number again just goes on.
 func TestAnEmptiedCascadeIsKeptForOneStep(t *testing.T) {
@@ -174,6 +172,8 @@ func TestAnEmptiedCascadeIsKeptForOneStep(t *testing.T) {
 	}
 }
 
+func TestSparedAreTheObjectsOfACascade(t *testing.T) {
+	known := map[string]bool{
 		"StatefulSet cascade-asia-1": true, "ConfigMap cascade-asia-1": true, "ConfigMap cascade-asia-1.targets-0": true,
 		"StatefulSet cascade-asia-10": true, "Service alertmanager": true,
 	}
