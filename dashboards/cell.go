@@ -35,7 +35,7 @@ func cellInNumbers() []panel {
 			kind: number, title: "Clusters up", unit: units.Short, width: 6, height: 4,
 			description: "Business clusters whose watch and API server are both up, and those that are heard of at all.",
 			queries: []query{
-				{`sum(min by (cell, cluster) (cluster:up:min{cell=~"$cell", cluster!="_meta"}))`, "up", ""},
+				{`sum(max by (cell, cluster) (cluster:up:min{cell=~"$cell", cluster!="_meta"}))`, "up", ""},
 				{`count(group by (cell, cluster) (cluster:up:min{cell=~"$cell", cluster!="_meta"}))`, "heard of", ""},
 			},
 			runbook: "PharosClusterDown", opens: toCluster(),
@@ -65,14 +65,14 @@ func nodesOfCell() []panel {
 		{
 			kind: graph, title: "Ready nodes by cluster", unit: units.Short, width: 12, height: 8,
 			description: "Ready nodes of each business cluster. A line that ends is a cluster that cannot be watched.",
-			queries:     []query{{perCluster("max", "cluster:nodes_ready:count"), cellCluster, ""}},
+			queries:     []query{{perCluster("min", "cluster:nodes_ready:count"), cellCluster, ""}},
 			opens:       toCluster(), rows: true,
 		},
 		{
 			kind: graph, title: "Nodes missing by cluster", unit: units.Short, width: 12, height: 8,
 			description: "Nodes of each business cluster that are not ready.",
 			queries: []query{{
-				perCluster("max", "cluster:nodes:count") + " - " + perCluster("max", "cluster:nodes_ready:count"), cellCluster, "",
+				perCluster("max", "cluster:nodes:count") + " - " + perCluster("min", "cluster:nodes_ready:count"), cellCluster, "",
 			}},
 			runbook: "PharosNodeNotReady", opens: toCluster(), rows: true,
 		},

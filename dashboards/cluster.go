@@ -39,7 +39,7 @@ func clusterInNumbers() []panel {
 			description: "Nodes that the API server knows, those that are ready, and those that are cordoned.",
 			queries: []query{
 				{ofCluster("max", "cluster:nodes:count", ""), "{{cluster}} all", ""},
-				{ofCluster("max", "cluster:nodes_ready:count", ""), "{{cluster}} ready", ""},
+				{ofCluster("min", "cluster:nodes_ready:count", ""), "{{cluster}} ready", ""},
 				{ofCluster("max", "cluster:nodes_cordoned:count", ""), "{{cluster}} cordoned", ""},
 			},
 			runbook: "PharosNodeNotReady", opens: toCell(),

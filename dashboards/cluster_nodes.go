@@ -56,8 +56,8 @@ func hostsOfCluster() []panel {
 			kind: graph, title: "CPU and memory asked for", unit: units.PercentUnit, width: 12, height: 8,
 			description: "What pods ask for of what the nodes have for pods.",
 			queries: []query{
-				{ofCluster("max", "cluster:cpu_requested:cores", "") + " / (" + ofCluster("max", "cluster:cpu_allocatable:cores", "") + " > 0)", "{{cluster}} CPU", ""},
-				{ofCluster("max", "cluster:memory_requested:bytes", "") + " / (" + ofCluster("max", "cluster:memory_allocatable:bytes", "") + " > 0)", "{{cluster}} memory", ""},
+				{ofCluster("max", "cluster:cpu_requested:cores", "") + " / (" + ofCluster("min", "cluster:cpu_allocatable:cores", "") + " > 0)", "{{cluster}} CPU", ""},
+				{ofCluster("max", "cluster:memory_requested:bytes", "") + " / (" + ofCluster("min", "cluster:memory_allocatable:bytes", "") + " > 0)", "{{cluster}} memory", ""},
 			},
 			runbook: "PharosClusterSaturated", opens: toCell(),
 		},
@@ -65,8 +65,8 @@ func hostsOfCluster() []panel {
 			kind: list, title: "What the nodes have", unit: units.NoUnit, width: 12, height: 8,
 			description: "Cores and memory of the nodes, and the hosts whose node exporter is read: what is said of hosts is about these.",
 			queries: []query{
-				{ofCluster("max", "cluster:cpu_capacity:cores", ""), "cores", ""},
-				{ofCluster("max", "cluster:memory_capacity:bytes", ""), "memory", units.BytesIEC},
+				{ofCluster("min", "cluster:cpu_capacity:cores", ""), "cores", ""},
+				{ofCluster("min", "cluster:memory_capacity:bytes", ""), "memory", units.BytesIEC},
 				{ofCluster("max", "cluster:hosts:count", ""), "hosts read", ""},
 			},
 			opens: toCell(),

@@ -110,7 +110,7 @@ func cellsOfGeography() []panel {
 				{"cell:heartbeat_age:seconds" + chosen, "age", units.Seconds},
 				{`sum by (geography, region, cell) (max by (geography, region, cell, cluster) (cluster:up:min{geography=~"$geography", cluster!="_meta"}))`, "clusters up", ""},
 				{`sum by (geography, region, cell) (max by (geography, region, cell, cluster) (cluster:nodes:count{geography=~"$geography", cluster!="_meta"}))`, "nodes", ""},
-				{`sum by (geography, region, cell) (max by (geography, region, cell, cluster) (cluster:nodes_ready:count{geography=~"$geography", cluster!="_meta"}))`, "ready", ""},
+				{`sum by (geography, region, cell) (min by (geography, region, cell, cluster) (cluster:nodes_ready:count{geography=~"$geography", cluster!="_meta"}))`, "ready", ""},
 			},
 			runbook: "PharosCellStale", opens: toCell(), rows: true,
 		},

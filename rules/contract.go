@@ -44,6 +44,8 @@ const MaxPerCluster = 60
 type Contract struct {
 	Series []Series `yaml:"series"`
 	Raw    []Raw    `yaml:"raw"`
+	// own are the rule files of WithOwn.
+	own map[Tier]map[string][]byte
 }
 
 // Kind is what the values of a series are.
@@ -85,6 +87,9 @@ type Series struct {
 	// Natural is a series whose values are finite numbers from nought on, because
 	// centrals sum them up.
 	Natural bool `yaml:"natural,omitempty"`
+	// Lesser is a series of which less is worse: where servers that watch the same
+	// tell different values, the least of them counts, and not the greatest.
+	Lesser bool `yaml:"lesser,omitempty"`
 	// Rendered is a series that no rule records: it comes from the topology.
 	Rendered bool `yaml:"rendered,omitempty"`
 }

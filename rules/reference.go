@@ -14,7 +14,8 @@ func (c Contract) Reference() string {
 
 Every series that crosses a tier, and every series that rules may read. Above the tier that records it, a series also carries the
 labels that say which servers it came through (` + "`edge_replica`, `edge_shard`, `cascade_replica`, `cascade_shard`" + `): aggregate them
-away, for example with ` + "`max by (geography, region, cell, cluster) (…)`" + `, before you count, sum or compare. A histogram is the series
+away, for example with ` + "`max by (geography, region, cell, cluster) (…)`" + `, before you count, sum or compare; by min where
+servers that disagree are to be believed in the lesser value, as ` + "`pharos contract check`" + ` insists. A histogram is the series
 ` + "`_bucket` (with the label `le`), `_sum` and `_count`" + ` of its name. A central holds at most {{max}} series of each business cluster, and
 beside them those that are there only where something is wrong.
 
@@ -28,7 +29,7 @@ beside them those that are there only where something is wrong.
 	}
 	b.WriteString("\n### What they mean\n")
 	for _, s := range c.Series {
-		fmt.Fprintf(&b, "- `%s`: %s\n", s.Name, s.Help)
+		fmt.Fprintf(&b, "- `%s`: %s%s\n", s.Name, s.Help, s.worse())
 	}
 	b.WriteString("\n## Raw series\nScraped, and never leaving the tier that scrapes them.\n\n| series | tier | source | labels | meaning |\n|---|---|---|---|---|\n")
 	for _, r := range c.Raw {
@@ -50,6 +51,13 @@ func (s Series) most() string {
 		most += ", only where something is wrong"
 	}
 	return most
+}
+
+func (s Series) worse() string {
+	if s.Lesser {
+		return " Of servers that disagree the lesser value counts."
+	}
+	return ""
 }
 
 func labelList(labels []string) string {

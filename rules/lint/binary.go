@@ -9,7 +9,14 @@ import (
 
 // binary is an operation between two expressions.
 func (i *inference) binary(n *parser.BinaryExpr) shape {
+	if isSpread(n) {
+		i.spread++
+		defer func() { i.spread-- }()
+	}
 	left, right := i.expr(n.LHS), i.expr(n.RHS)
+	if !n.Op.IsSetOperator() && (!n.Op.IsComparisonOperator() || n.ReturnBool) {
+		left, right = left.computed(), right.computed()
+	}
 	switch {
 	case left.scalar && right.scalar:
 		return left
@@ -117,6 +124,7 @@ func either(left, right shape) shape {
 	out := shape{
 		unknown: left.unknown || right.unknown, open: left.open || right.open,
 		may: union(left.may, right.may), must: intersect(left.must, right.must), carried: union(left.carried, right.carried),
+		worst: union(left.worst, right.worst),
 	}
 	out.key = out.may
 	return out

@@ -18,6 +18,9 @@ type problem struct {
 type inference struct {
 	lookup   func(name string) (shape, error)
 	problems []problem
+	// spread counts the differences between the greatest and the least of the same
+	// that the expression is in.
+	spread int
 }
 
 // infer tells what a parsed expression gives at a tier.
@@ -43,7 +46,7 @@ func (i *inference) expr(e parser.Expr) shape {
 	case *parser.ParenExpr:
 		return i.expr(n.Expr)
 	case *parser.UnaryExpr:
-		return i.expr(n.Expr)
+		return i.expr(n.Expr).computed()
 	case *parser.AggregateExpr:
 		return i.aggregate(n)
 	case *parser.BinaryExpr:
@@ -70,6 +73,7 @@ func (i *inference) aggregate(n *parser.AggregateExpr) shape {
 		i.wrong(n, "%s over series that still say who told them %s counts each as often as it is told; take max by %s (…) of them first",
 			n.Op, list(told), list(inner.meant()))
 	}
+	i.timid(n, inner)
 	if keepsElements(n.Op) {
 		return chosen(inner, n)
 	}
@@ -112,7 +116,7 @@ func grouped(inner shape, n *parser.AggregateExpr) shape {
 	if n.Without {
 		out = inner.without(n.Grouping...)
 		out.key = out.may
-		return out
+		return out.computed()
 	}
 	out = inner.only(n.Grouping...)
 	out.unknown, out.open = false, false
@@ -123,7 +127,7 @@ func grouped(inner shape, n *parser.AggregateExpr) shape {
 	}
 	out.carried = map[string]bool{} // they are named, so they are meant
 	out.key = out.may
-	return out
+	return out.computed()
 }
 
 // chosen is the shape of elements that are chosen from groups.

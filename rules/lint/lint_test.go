@@ -196,6 +196,8 @@ func TestCheckNamesWhatDoesNotFit(t *testing.T) {
 		"no such matcher":      {"e.yaml", "(kube_node)", `(kube_node{rack="1"})`, `e.yaml:7: selects by label "rack", which kube_node does not have`},
 		"counts the told":      {"z.yaml", "max by (cell, cluster) (nodes)\n", "nodes\n", `z.yaml:6: sum over series that still say who told them (cascade_replica, cascade_shard, edge_replica, edge_shard) counts each as often as it is told; take max by (cell, cluster, geography, region) (…)`},
 		"alert of the told":    {"z.yaml", "expr: max by (cell, cluster) (nodes) < 3", "expr: nodes < 3", `z.yaml:9: alert "Few" is one alert for each who tells of it`},
+		"the better of a pair": {"c.yaml", "- {name: nodes, ", "- {name: nodes, lesser: true, ", `z.yaml:7: takes the max of what several servers tell of nodes, of which the lesser is the worse; take min by (cell, cluster, geography, region)`},
+		"the lesser of a pair": {"z.yaml", "max by (cell, cluster) (nodes)\n", "min by (cell, cluster) (last_over_time(nodes[5m]) > 1 or nodes)\n", `z.yaml:7: takes the min of what several servers tell of nodes, of which the greater is the worse`},
 		"alert without label":  {"z.yaml", "$labels.cluster", "$labels.node", `z.yaml:16: names label "node", which the alert does not have; it has (cell, cluster, severity)`},
 		"annotation":           {"z.yaml", `query "all"`, `query "sum(all) by (x)"`, `z.yaml:17: groups by label "x"`},
 		"annotation put up":    {"z.yaml", "beat{cell=%q}", "bit{cell=%q}", `z.yaml:18: series "bit" is not declared`},
@@ -264,6 +266,22 @@ func TestCheckNamesWhatDoesNotFit(t *testing.T) {
 			_, err := lint.Check(in)
 			require.ErrorContains(t, err, tc.want)
 		})
+	}
+}
+
+// Whoever asks how far servers disagree takes both, and what is computed of a
+// value has no worse side that anybody could tell.
+func TestWhatIsNoChoiceBetweenTellersFits(t *testing.T) {
+	for _, expr := range []string{
+		"max by (cell, cluster) (nodes) - min by (cell, cluster) (nodes)", "min by (cell, cluster) (1 - nodes)", "min by (cell, cluster) (timestamp(nodes))",
+		"min by (cell) (max by (cell, cluster) (nodes))", "min by (cell, cluster) (-nodes)", "min by (cell, cluster) (nodes > bool 3)",
+	} {
+		in := small()
+		edit(t, &in, "z.yaml", "max by (cell, cluster) (nodes) < 3", expr)
+		_, err := lint.Check(in)
+		if err != nil {
+			require.NotContains(t, err.Error(), "several servers tell", expr)
+		}
 	}
 }
 

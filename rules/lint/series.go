@@ -61,6 +61,7 @@ func atTier(c rules.Contract, name string, at rules.Tier) (shape, error) {
 	i := slices.IndexFunc(c.Series, func(s rules.Series) bool { return slices.Contains(s.Kind.Names(s.Name), name) })
 	declared := c.Series[i]
 	s := vector(withLe(declared.Kind, declared.Name, name, declared.Labels))
+	s.worst = map[string]bool{name: declared.Lesser}
 	switch {
 	case at != declared.From:
 		return s.carrying(slices.Concat(tellers(declared, at), scraped())), nil

@@ -24,6 +24,9 @@ type shape struct {
 	// carried are the labels of may that nobody asked for: who told it, and where
 	// it was scraped.
 	carried map[string]bool
+	// worst are the series whose values these are, and of each whether the lesser of
+	// two is the worse one. What is computed of values has none.
+	worst map[string]bool
 	// key are labels of may by which an element is the only one.
 	key map[string]bool
 }

@@ -59,7 +59,8 @@ func directly() map[string]string {
 	}
 	for name, ofCluster := range eachCluster() {
 		told := `max`
-		if name == "nodes_ready:count" { // of a pair that disagrees the timid one
+		switch name { // of a pair that disagrees the one that sees it worse
+		case "nodes_ready:count", "cpu_allocatable:cores", "memory_allocatable:bytes":
 			told = `min`
 		}
 		all := told + ` by (geography, region, cell, cluster) (` + ofCluster + `) and on (geography, region, cell) CONTRIBUTING`
@@ -110,7 +111,7 @@ const (
 			unless on (EACH, namespace, pod) kube_pod_status_phase{phase=~"Succeeded|Failed"} == 1
 		)), "pool", "memory", "", "")`
 	capacityTotal = `
-		max by (geography, region, cell, pool) (label_replace(
+		min by (geography, region, cell, pool) (label_replace(
 			sum by (EACH, resource) (kube_node_status_allocatable{resource=~"cpu|memory", cluster="_meta"}),
 			"pool", "$1", "resource", "(.+)"
 		))`
@@ -118,7 +119,7 @@ const (
 
 // eachCluster has what is summed up: a number of each business cluster, as each
 // server of a pair of edges scraped it. What two of them saw counts once, by the
-// one that saw more, and of nodes that are ready by the one that saw fewer.
+// one that saw it worse.
 func eachCluster() map[string]string {
 	const (
 		scheduled = `max by (EACH, namespace, pod, container) (kube_pod_container_resource_requests{resource="RESOURCE", node!="", cluster!="_meta"})

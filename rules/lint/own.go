@@ -1,0 +1,125 @@
+package lint
+
+import (
+	"fmt"
+	"log/slog"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/pharos-fleet/pharos/rules"
+)
+
+// Own checks rules that a team has beside the ones of the Input, and gives the
+// contract with them. They have to fit the contract together, as Check has it; and
+// nothing of the team's own may take the place of what is there already, or be an
+// alert at a tier from which nobody is told.
+func Own(in Input, own map[rules.Tier][]File) (rules.Contract, error) {
+	all := map[rules.Tier][]File{}
+	for _, tier := range rules.Tiers() {
+		all[tier] = slices.Concat(in.Rules[tier], own[tier])
+	}
+	if _, err := Check(Input{Contract: in.Contract, Rules: all}); err != nil {
+		return rules.Contract{}, err
+	}
+	contract, err := rules.Parse(in.Contract.Name, in.Contract.Content)
+	if err != nil {
+		return rules.Contract{}, err
+	}
+	taken := names{}
+	for _, tier := range rules.Tiers() {
+		taken.take(in.Rules[tier])
+	}
+	var problems rules.Problems
+	files := map[rules.Tier]map[string][]byte{}
+	for _, tier := range rules.Tiers() {
+		files[tier] = map[string][]byte{}
+		for _, f := range own[tier] {
+			problems = append(problems, taken.refuse(tier, f)...)
+			files[tier][path.Base(f.Name)] = f.Content
+		}
+	}
+	return contract.WithOwn(files), problems.Err()
+}
+
+// names are those of groups, records and alerts, and where each is.
+type names map[string]string
+
+// named is one name in a rule file.
+type named struct {
+	what, name string
+	line       int
+}
+
+func (n named) String() string { return fmt.Sprintf("%s %q", n.what, n.name) }
+
+const (
+	aGroup  = "group"
+	aRecord = "series"
+	anAlert = "alert"
+)
+
+// reserved begin the names of groups that are rendered for each server.
+const reserved = "topology"
+
+// take notes the names in files that Check has passed.
+func (n names) take(files []File) {
+	for _, f := range files {
+		for _, is := range namesIn(f) {
+			n[is.String()] = fmt.Sprintf("%s:%d", f.Name, is.line)
+		}
+	}
+}
+
+// key is what a file may be called as one of a ConfigMap's.
+var key = regexp.MustCompile(`^[-._a-zA-Z0-9]{1,200}$`)
+
+// refuse tells what of a team's file is taken already, and what nobody would hear.
+func (n names) refuse(tier rules.Tier, f File) (problems rules.Problems) {
+	found := func(line int, format string, args ...any) {
+		problems = append(problems, rules.Problem{File: f.Name, Line: line, Text: fmt.Sprintf(format, args...)})
+	}
+	if base := path.Base(f.Name); !key.MatchString(base) {
+		found(0, "its name can be that of no file in a ConfigMap: use letters, digits, dots, dashes and underscores, at most 200")
+	}
+	for _, is := range namesIn(f) {
+		at, taken := n[is.String()]
+		switch {
+		case taken:
+			found(is.line, "%s is in %s already, which is not the team's; take another name", is, at)
+		case is.what == aGroup && strings.HasPrefix(is.name, reserved):
+			found(is.line, "%s has a name that begins with %q, as those that are rendered for each server; take another name", is, reserved)
+		case is.what == anAlert && tier != rules.Central:
+			found(is.line, "%s would reach nobody: only centrals send alerts; record at the %s what it is about, and alert at the central", is, tier)
+		}
+	}
+	return problems
+}
+
+// namesIn are the names in a file that Check has passed, with their lines.
+func namesIn(f File) []named {
+	groups, _ := rulefmt.Parse(f.Content, false, model.UTF8Validation, newParser(), slog.New(slog.DiscardHandler))
+	var doc yaml.Node
+	if groups == nil || yaml.Unmarshal(f.Content, &doc) != nil {
+		return nil // which Check has refused
+	}
+	var out []named
+	for g, group := range groups.Groups {
+		at := rules.Descend(&doc, "groups", g)
+		out = append(out, named{aGroup, group.Name, rules.Descend(at, "name").Line})
+		for r, rule := range group.Rules {
+			node := rules.Descend(at, "rules", r)
+			if rule.Alert != "" {
+				out = append(out, named{anAlert, rule.Alert, rules.Descend(node, "alert").Line})
+			} else {
+				out = append(out, named{aRecord, rule.Record, rules.Descend(node, "record").Line})
+			}
+		}
+	}
+	return out
+}
