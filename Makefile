@@ -66,6 +66,8 @@ test-packages:
 	@$(UNIT); nice -n 5 go test $(RACE) -p 4 -timeout 15m $$packages
 	@$(call say,tiers · links · sources on real servers · a fleet through bad days · sizes)
 	@$(WHOLE); go test -trimpath -p 4 -timeout 15m $$packages
+# Those that the race detector leaves out.
+	@go test -trimpath -timeout 5m -run '^TestTenThousand' ./operator/federation
 
 # The servers and the tests' objects are built side by side: either alone leaves
 # a core idle while it links or compiles one large package.

@@ -1,3 +1,5 @@
+//go:build !race
+
 package federation
 
 import (
@@ -50,6 +52,9 @@ func (w *world) pieces(t *testing.T, part string) []string {
 	return names
 }
 
+// The race detector makes this ten times as slow, and there is no goroutine of
+// ours in it: `make test` runs it once, without.
+//
 // Ten thousand cells in one geography, as a real API server takes them: every
 // object, and the plan in the Federation's status. Growth leaves the centrals'
 // pods alone, and what a smaller fleet does not need goes.
