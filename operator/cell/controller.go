@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -104,11 +105,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing federations and cells: %w", err)
 	}
 	federation := workload.InCharge(federations.Items)
-	seen, followed := r.follow(ctx, c, federation)
+	seen, held, followed := r.follow(ctx, c, federation)
 	if followed = explain(followed); followed == nil {
 		followed = readable(c, federation, cells.Items, seen)
 	}
-	if err := r.report(ctx, c, federation, seen, followed); err != nil {
+	if err := r.report(ctx, c, federation, seen, held, followed); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
 	return r.next(seen, followed)
@@ -132,50 +133,54 @@ func (r *Reconciler) next(seen *workload.Observation, followed error) (ctrl.Resu
 
 // follow makes the cell as the Cell says, and looks at what runs there. What
 // cannot be rendered changes nothing that runs. The observation is nil when
-// nothing could be seen.
-func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation) (*workload.Observation, error) {
+// nothing could be seen; held says what is not changed yet.
+func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation) (seen *workload.Observation, held []string, err error) {
 	if err := check(c, f); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	remote, err := r.cells.to(ctx, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p := place(c, r.Namespace)
 	known, err := claim(ctx, remote, p, c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := r.apply(ctx, remote, p, known, c, f); err != nil {
-		return nil, err
+	if held, err = r.apply(ctx, remote, p, known, c, f); err != nil {
+		return nil, nil, err
 	}
-	seen, err := p.Observe(ctx, remote)
+	now, err := p.Observe(ctx, remote)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &seen, nil
+	return &now, held, nil
 }
 
 // apply makes the cell as the Cell says, where known are the objects that it has.
-func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, known map[string]bool, c *v1alpha1.Cell, f *v1alpha1.Federation) error {
+// It says what is not changed yet, and why.
+func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, known map[string]bool, c *v1alpha1.Cell, f *v1alpha1.Federation) (held []string, err error) {
 	parts := parts{workload.Images(f.Spec.Images)}
 	wanted := services(p, parts)
 	if err := p.ApplyOwn(ctx, remote, remote, known, wanted); err != nil {
-		return err
+		return nil, err
 	}
 	agent, err := p.Address(ctx, remote, parts.agent(), c.Spec.Network.ServiceAddressing)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	files, err := render(c, f, r.Namespace, agent)
 	if err != nil {
-		return workload.Invalid(err)
+		return nil, workload.Invalid(err)
 	}
 	objects := workloads(p, parts, c, f, files)
-	if err := p.ApplyOwn(ctx, remote, remote, known, objects); err != nil {
-		return err
+	// Who is beside the cell's API server is not ours to ask, so that a ready pod has
+	// to suffice: what Prometheus would not start with is seen, a reload is not.
+	held, err = p.ApplyInTurn(ctx, remote, remote, known, objects, workload.Turns{Pairs: workload.EdgePairs(f, c)})
+	if err != nil {
+		return nil, err
 	}
-	return p.Prune(ctx, remote, append(wanted, objects...), kinds())
+	return held, p.Prune(ctx, remote, append(wanted, objects...), kinds())
 }
 
 // leave takes the parts away from a cell whose Cell is being deleted, and lets
@@ -188,7 +193,7 @@ func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
 	if c.Annotations[AnnotationAbandon] != "true" {
 		if err := explain(r.clear(ctx, c)); err != nil {
 			hint := fmt.Errorf("taking the parts away: %w; annotate the Cell with %s=true to let it go without", err, AnnotationAbandon)
-			return errors.Join(hint, r.report(ctx, c, nil, nil, hint))
+			return errors.Join(hint, r.report(ctx, c, nil, nil, nil, hint))
 		}
 	}
 	before := c.DeepCopy()
@@ -219,7 +224,7 @@ func kinds() []client.ObjectList {
 // report writes what was seen, if it differs from what was told before. What
 // could not be seen stays as it was last known; the condition says so. f is
 // needed only with what was seen.
-func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation, seen *workload.Observation, followed error) error {
+func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation, seen *workload.Observation, held []string, followed error) error {
 	before := c.DeepCopy()
 	var waiting []string
 	switch {
@@ -232,6 +237,6 @@ func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 	}
 	c.Status.ObservedGeneration = c.Generation
 	return r.reporter.Report(ctx, workload.Report{
-		Before: before, Object: c, Conditions: &c.Status.Conditions, Problem: followed, Waiting: waiting,
+		Before: before, Object: c, Conditions: &c.Status.Conditions, Problem: followed, Waiting: waiting, Note: strings.Join(held, "; "),
 	})
 }

@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
 // A cell grows and shrinks on a real API server, which refuses to change the
@@ -126,4 +128,54 @@ func requireSize(t *testing.T, w *world, name string, given, volume v1alpha1.Cel
 func requireRoom(t *testing.T, w *world, name, blocks string) {
 	t.Helper()
 	require.Contains(t, w.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Args, "--storage.tsdb.retention.size="+blocks)
+}
+
+// A change reaches the servers of a pair one after the other, and of two pairs each
+// by itself, on a real API server.
+func TestAPairIsChangedInTurn(t *testing.T) {
+	w := newWorld(t)
+	w.Create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
+	})
+	w.secret(t, "asia-1", w.access)
+	c := w.cell(t, "asia-1")
+	c.Spec.Edge.Shards, c.Spec.Edge.Replicas = ptr.To(int32(2)), ptr.To(int32(2))
+	require.NoError(t, w.Admin.Update(t.Context(), c))
+	w.reconcile(t, "asia-1")
+	servers := []string{"edge", "edge-0-b", "edge-1-a", "edge-1-b"}
+	ready := func(name string) {
+		w.RunPod(t, w.Settle(t, name), name+"-0", "127.94.4."+string(rune('1'+len(name))))
+		w.SetReady(t, name+"-0")
+	}
+	for _, name := range servers {
+		ready(name) // both were made at once
+	}
+	images := func() (out []string) {
+		for _, name := range servers {
+			out = append(out, w.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Image)
+		}
+		return out
+	}
+	f := &v1alpha1.Federation{}
+	f.Name = "fleet"
+	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(f), f))
+	f.Spec.Images.Prometheus = "next"
+	require.NoError(t, w.Admin.Update(t.Context(), f))
+	const old = workload.DefaultPrometheusImage
+	w.reconcile(t, "asia-1")
+	require.Equal(t, []string{"next", old, "next", old}, images())
+	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "edge-0-b is left as it is until edge has taken up what it was given: edge is not ready")
+
+	// The first one of the second pair is back; that of the first has lost its node.
+	for _, name := range []string{"edge", "edge-1-a"} {
+		require.NoError(t, w.Admin.Delete(t.Context(), w.Pod(t, name+"-0"), client.GracePeriodSeconds(0)))
+	}
+	ready("edge-1-a")
+	w.reconcile(t, "asia-1")
+	require.Equal(t, []string{"next", old, "next", "next"}, images())
+	require.NotContains(t, w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "edge-0-b is left").Status.Conditions[0].Message, "edge-1-b is left")
+	ready("edge")
+	w.reconcile(t, "asia-1")
+	require.Equal(t, []string{"next", "next", "next", "next"}, images())
 }

@@ -5,6 +5,7 @@
 package federation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	hold, lost := homeless(f, cells.Items)
 	found.homeless = lost
 	if found.followed = refuse(f, workload.InCharge(all.Items), hold, lost); found.followed == nil {
-		found.warnings, found.retiring, found.followed = r.follow(ctx, f, feeding)
+		found.notes, found.again, found.followed = r.follow(ctx, f, feeding)
 	}
 	if apierrors.IsConflict(found.followed) {
 		return ctrl.Result{RequeueAfter: behind}, nil // what was read is not what is there any more
@@ -123,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if found.followed != nil {
 		return ctrl.Result{}, found.followed
 	}
-	return ctrl.Result{RequeueAfter: lookAgain(f, found.retiring)}, nil
+	return ctrl.Result{RequeueAfter: cmp.Or(found.again, measureEvery(f))}, nil
 }
 
 // refuse says why nothing in the hub may be made as the Federation says, or nil.
@@ -135,45 +136,51 @@ func refuse(f, chief *v1alpha1.Federation, hold bool, lost error) error {
 }
 
 // lookAgain is when the plan may go on without anything in the hub having
-// changed: soon while cells move or are divided anew, or cascades are to go, else when
-// they are measured again.
-func lookAgain(f *v1alpha1.Federation, retiring []string) time.Duration {
-	if changing(f) || len(retiring) > 0 {
+// changed: soon while cells move or are divided anew, cascades are to go or a central
+// is to be changed, else when they are measured again.
+func lookAgain(f *v1alpha1.Federation, retiring, held []string) time.Duration {
+	if changing(f) || len(retiring) > 0 || len(held) > 0 {
 		return 2 * workload.Interval(f)
 	}
 	return measureEvery(f)
 }
 
 // follow makes the hub as the Federation says. What cannot be rendered changes
-// nothing that runs.
-func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (warnings, retiring []string, err error) {
+// nothing that runs. It gives what a person should be told, and when to look again.
+func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (notes []string, again time.Duration, err error) {
 	layouts, err := r.plan(ctx, f, cells)
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace}
 	known, err := p.Known(ctx, r.Client, kinds())
 	if err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	wanted := h.services()
 	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, wanted); err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	if h.at, err = r.addresses(ctx, p, f); err != nil {
-		return nil, nil, err
+		return nil, 0, err
 	}
 	configs, err := h.render()
 	if err != nil {
-		return nil, nil, workload.Invalid(err)
+		return nil, 0, workload.Invalid(err)
 	}
 	objects := h.workloads(configs)
-	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, objects); err != nil {
-		return nil, nil, err
+	given, err := r.given(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	held, err := p.ApplyInTurn(ctx, r.Client, r.Live, known, objects, r.turns(f, configs.mark, given))
+	if err != nil {
+		return nil, 0, err
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.
-	retiring = r.retiring(ctx, h, known)
-	return layouts.warnings(f), retiring, p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared(known, retiring)...)
+	retiring := r.retiring(ctx, h, known)
+	notes = slices.Concat(layouts.warnings(f), staying(retiring), held)
+	return notes, lookAgain(f, retiring, held), p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared(known, retiring)...)
 }
 
 // plan decides which shard reads which cell, and writes that down before it is
@@ -238,10 +245,10 @@ type found struct {
 	cells int
 	// wrong says of the others what is wrong with them.
 	wrong map[string]error
-	// warnings are those of the shard plan.
-	warnings []string
-	// retiring are the cascades that are still waited for, and nothing else.
-	retiring []string
+	// notes are what a person should be told of what was done.
+	notes []string
+	// again is when to look again.
+	again time.Duration
 	// homeless is what is wrong with the geographies of cells.
 	homeless error
 	seen     workload.Observation
@@ -260,6 +267,6 @@ func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found f
 	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.warnings, staying(found.retiring))),
+		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, found.notes),
 	})
 }

@@ -61,6 +61,8 @@ type onlooker struct {
 	down     bool
 }
 
+func (c *onlooker) Loaded(context.Context) (promapi.Loaded, error) { return promapi.Loaded{}, nil }
+
 func (c *onlooker) Samples(_ context.Context, query string, _ time.Time) (promapi.Answer, error) {
 	if c.down {
 		return promapi.Answer{}, errors.New("connection refused")

@@ -34,9 +34,10 @@ const (
 	listenTimeout = 20 * time.Second
 )
 
-// asker asks one server an instant question.
+// asker asks one server an instant question, and what it runs with.
 type asker interface {
 	Samples(ctx context.Context, selector string, at time.Time) (promapi.Answer, error)
+	Loaded(ctx context.Context) (promapi.Loaded, error)
 }
 
 // ears ask the centrals about the cells. What they do not hear is unknown. They
@@ -98,22 +99,32 @@ func (e *ears) centrals(f *v1alpha1.Federation) []asker {
 	var all []asker
 	used := map[string]asker{}
 	for _, p := range f.Status.Parts {
-		if !strings.HasPrefix(p.Name, centralPrefix) || len(p.Addresses) == 0 {
+		if !strings.HasPrefix(p.Name, centralPrefix) {
 			continue
 		}
-		address := p.Addresses[0]
-		c, known := e.clients[address]
-		if !known {
-			var err error
-			if c, err = e.connect(address); err != nil {
-				continue // no address of a pod is wrong
-			}
+		if c := e.at(p); c != nil {
+			used[p.Addresses[0]] = c
+			all = append(all, c)
 		}
-		used[address] = c
-		all = append(all, c)
 	}
 	e.clients = used
 	return all
+}
+
+// at is the server that a part is, nil where it is not ready.
+func (e *ears) at(p v1alpha1.PartStatus) asker {
+	if len(p.Addresses) == 0 {
+		return nil
+	}
+	c, known := e.clients[p.Addresses[0]]
+	if !known {
+		var err error
+		if c, err = e.connect(p.Addresses[0]); err != nil {
+			return nil // no address of a pod is wrong
+		}
+		e.clients[p.Addresses[0]] = c
+	}
+	return c
 }
 
 // beat is one part of a cell as one cascade passes it on.

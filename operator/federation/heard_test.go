@@ -26,6 +26,8 @@ type witness struct {
 	asked    []string
 }
 
+func (c *witness) Loaded(context.Context) (promapi.Loaded, error) { return promapi.Loaded{}, nil }
+
 func (c *witness) Samples(_ context.Context, query string, _ time.Time) (promapi.Answer, error) {
 	c.asked = append(c.asked, query)
 	if c.down {

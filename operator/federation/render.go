@@ -38,8 +38,10 @@ type Addresses struct {
 
 // rendered is the configuration of every part of the hub, each of it valid.
 type rendered struct {
-	cascades     map[shard]server
-	centrals     map[string]server
+	cascades map[shard]server
+	centrals map[string]server
+	// mark is the digest by which the files of both centrals are marked.
+	mark         string
 	alertmanager promcfg.Files
 	// notify is nil when there is no robot to relay to.
 	notify promcfg.Files
@@ -82,17 +84,15 @@ func (h hub) shards() []shard {
 // render is pure: the same Federation, cells, plans and addresses give the same
 // bytes. Either everything is valid or nothing is rendered.
 func (h hub) render() (rendered, error) {
-	r := rendered{cascades: map[shard]server{}, centrals: map[string]server{}}
+	r := rendered{cascades: map[shard]server{}}
 	var err error
 	for _, s := range h.shards() {
 		if r.cascades[s], err = h.renderCascade(s); err != nil {
 			return rendered{}, err
 		}
 	}
-	for _, replica := range replicas() {
-		if r.centrals[replica], err = h.renderCentral(replica); err != nil {
-			return rendered{}, err
-		}
+	if r.centrals, r.mark, err = h.renderCentrals(); err != nil {
+		return rendered{}, err
 	}
 	if r.alertmanager, err = renderAlertmanager(h.f, h.at); err != nil {
 		return rendered{}, err
@@ -140,6 +140,26 @@ func (h hub) renderCascade(s shard) (server, error) {
 	}
 	files, err := cascade.Render(o)
 	return valid(server{files, o.Flags()}, err, cascadeName(s))
+}
+
+// renderCentrals marks the files of both centrals by the same digest: they differ in
+// nothing but their names, and so can be compared.
+func (h hub) renderCentrals() (map[string]server, string, error) {
+	centrals, digest := map[string]server{}, ""
+	for _, replica := range replicas() {
+		s, err := h.renderCentral(replica)
+		if err != nil {
+			return nil, "", err
+		}
+		if digest == "" {
+			digest = workload.Hash(s.files)
+		}
+		if err := mark(s.files, digest); err != nil {
+			return nil, "", fmt.Errorf("rendering %s%s: %w", centralPrefix, replica, err)
+		}
+		centrals[replica] = s
+	}
+	return centrals, digest, nil
 }
 
 func (h hub) renderCentral(replica string) (server, error) {

@@ -30,6 +30,8 @@ type expecting struct {
 	asia, down, empty bool
 }
 
+func (c *expecting) Loaded(context.Context) (promapi.Loaded, error) { return promapi.Loaded{}, nil }
+
 func (c *expecting) Samples(_ context.Context, query string, _ time.Time) (promapi.Answer, error) {
 	if c.down {
 		return promapi.Answer{}, errors.New("connection refused")

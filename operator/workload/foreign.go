@@ -41,16 +41,20 @@ func (p Place) Known(ctx context.Context, c client.Client, kinds []client.Object
 // Those that are known to be the place's own are not looked at; live must see what
 // there is.
 func (p Place) ApplyOwn(ctx context.Context, c client.Client, live client.Reader, known map[string]bool, objects Objects) error {
+	if err := p.checkOwn(ctx, live, known, objects); err != nil {
+		return err
+	}
+	return Apply(ctx, c, objects)
+}
+
+func (p Place) checkOwn(ctx context.Context, live client.Reader, known map[string]bool, objects Objects) error {
 	var foreign []error
 	for _, o := range objects {
 		if !known[Identity(o)] {
 			foreign = append(foreign, p.free(ctx, live, o))
 		}
 	}
-	if err := errors.Join(foreign...); err != nil {
-		return err
-	}
-	return Apply(ctx, c, objects)
+	return errors.Join(foreign...)
 }
 
 // free refuses an object that is there and does not bear the labels of the place.

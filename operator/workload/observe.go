@@ -27,6 +27,8 @@ type Observation struct {
 	// Pods are the addresses, host:port, of the pods of each workload, ready
 	// or not, as long as they have one.
 	Pods map[string][]string
+	// Serving are the workloads of which a pod is ready, whatever it was made of.
+	Serving map[string]bool
 }
 
 // Waiting names the parts that are not all ready.
@@ -42,9 +44,11 @@ func (o Observation) Waiting() []string {
 
 // set is a StatefulSet or a Deployment.
 type set struct {
-	name     string
-	desired  int32
-	behind   bool
+	name    string
+	desired int32
+	behind  bool
+	// revision is what the pods of a StatefulSet are to be made of.
+	revision string
 	selector map[string]string
 	port     int32
 }
@@ -60,11 +64,11 @@ func (p Place) Observe(ctx context.Context, c client.Reader) (Observation, error
 	if err := c.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: "pharos"}); err != nil {
 		return Observation{}, fmt.Errorf("listing pods: %w", err)
 	}
-	o := Observation{Pods: map[string][]string{}}
+	o := Observation{Pods: map[string][]string{}, Serving: map[string]bool{}}
 	for _, s := range sets {
-		part, addresses := s.observe(pods.Items)
+		part, addresses, serving := s.observe(pods.Items)
 		o.Parts = append(o.Parts, part)
-		o.Pods[s.name] = addresses
+		o.Pods[s.name], o.Serving[s.name] = addresses, serving
 	}
 	return o, nil
 }
@@ -83,25 +87,25 @@ func (p Place) sets(ctx context.Context, c client.Reader) ([]set, error) {
 	}
 	var sets []set
 	for _, s := range stateful.Items {
-		sets = append(sets, set{s.Name, ptr.Deref(s.Spec.Replicas, 1), s.Status.ObservedGeneration < s.Generation, s.Spec.Selector.MatchLabels, port(s.Spec.Template)})
+		sets = append(sets, set{s.Name, ptr.Deref(s.Spec.Replicas, 1), s.Status.ObservedGeneration < s.Generation, s.Status.UpdateRevision, s.Spec.Selector.MatchLabels, port(s.Spec.Template)})
 	}
 	for _, d := range deployments.Items {
-		sets = append(sets, set{d.Name, ptr.Deref(d.Spec.Replicas, 1), d.Status.ObservedGeneration < d.Generation, d.Spec.Selector.MatchLabels, port(d.Spec.Template)})
+		sets = append(sets, set{d.Name, ptr.Deref(d.Spec.Replicas, 1), d.Status.ObservedGeneration < d.Generation, "", d.Spec.Selector.MatchLabels, port(d.Spec.Template)})
 	}
 	slices.SortFunc(sets, func(a, b set) int { return strings.Compare(a.name, b.name) })
 	return sets, nil
 }
 
-func (s set) observe(pods []corev1.Pod) (v1alpha1.PartStatus, []string) {
-	part := v1alpha1.PartStatus{Name: s.name, Desired: s.desired}
-	var all []string
+func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string, serving bool) {
+	part = v1alpha1.PartStatus{Name: s.name, Desired: s.desired}
 	for _, p := range pods {
 		if !matches(s.selector, p.Labels) || !serves(&p) {
 			continue
 		}
 		address := net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(s.port)))
 		all = append(all, address)
-		if !s.behind && ready(&p) {
+		serving = serving || ready(&p)
+		if !s.behind && ready(&p) && s.made(&p) {
 			part.Ready++
 			part.Addresses = append(part.Addresses, address)
 		}
@@ -111,7 +115,13 @@ func (s set) observe(pods []corev1.Pod) (v1alpha1.PartStatus, []string) {
 	if len(part.Addresses) > maxAddresses {
 		part.Addresses = part.Addresses[:maxAddresses]
 	}
-	return part, all
+	return part, all, serving
+}
+
+// made tells whether a pod is of the newest revision. While the old one ends, it is
+// as ready as it was.
+func (s set) made(p *corev1.Pod) bool {
+	return s.revision == "" || p.Labels[appsv1.ControllerRevisionHashLabelKey] == s.revision
 }
 
 // serves leaves out pods that have no address, have ended or are on their way out.

@@ -134,14 +134,14 @@ func TestObserveCountsOnlyReadyPodsOfTheLatestChange(t *testing.T) {
 		pod("another's", "10.0.0.6", func(p *corev1.Pod) { p.Labels["component"] = "central" }),
 	}
 	s := set{name: "edge", desired: 3, selector: selector, port: 9090}
-	part, all := s.observe(pods)
+	part, all, _ := s.observe(pods)
 	require.EqualValues(t, 3, part.Ready)
 	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "[fd00::1]:9090"}, part.Addresses)
 	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "10.0.0.3:9090", "[fd00::1]:9090"}, all)
 	require.Empty(t, Observation{Parts: []v1alpha1.PartStatus{part}}.Waiting())
 
 	s.behind = true
-	part, _ = s.observe(pods)
+	part, _, _ = s.observe(pods)
 	require.Zero(t, part.Ready)
 	require.Equal(t, []string{"edge"}, Observation{Parts: []v1alpha1.PartStatus{part}}.Waiting())
 }

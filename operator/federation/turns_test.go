@@ -1,0 +1,308 @@
+package federation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/promapi"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
+	"github.com/pharos-fleet/pharos/operator/workload"
+)
+
+// running is a central as far as the operator can ask it.
+type running struct {
+	loaded    promapi.Loaded
+	evaluated time.Time
+	cells     []string
+	down      bool
+}
+
+func (c *running) Loaded(context.Context) (promapi.Loaded, error) {
+	if c.down {
+		return promapi.Loaded{}, errors.New("connection refused")
+	}
+	return c.loaded, nil
+}
+
+func (c *running) Samples(_ context.Context, query string, _ time.Time) (promapi.Answer, error) {
+	var a promapi.Answer
+	switch {
+	case c.down:
+		return a, errors.New("connection refused")
+	case query == "fleet:interval:seconds":
+		a.Samples = []promapi.Sample{{Value: 5, At: c.evaluated}}
+	case query == contributing:
+		for _, cell := range c.cells {
+			a.Samples = append(a.Samples, promapi.Sample{Value: 1, Labels: map[string]string{"cell": cell}})
+		}
+	}
+	return a, nil
+}
+
+// takesUp lets the central load, and evaluate, what its ConfigMap has now.
+func (c *running) takesUp(t *testing.T, w *world, name string) {
+	t.Helper()
+	c.loaded = promapi.Loaded{Config: w.ConfigMap(t, name).Data[promcfg.ConfigFile], Since: c.evaluated.Add(time.Second)}
+	c.evaluated = c.evaluated.Add(2 * time.Second)
+}
+
+// pair is a hub with two centrals that run.
+type pair struct {
+	*world
+	a, b *running
+}
+
+const (
+	newImage    = "registry.example.org/prometheus:next"
+	brokenImage = "registry.example.org/prometheus:broken"
+)
+
+// A change reaches one central after the other, on a real API server, with an
+// operator that knows nothing but what it sees: before each look it restarts.
+func TestCentralsAreChangedInTurn(t *testing.T) {
+	p := &pair{world: newWorld(t), a: &running{evaluated: time.Now()}, b: &running{evaluated: time.Now()}}
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"both are made at once", p.madeAtOnce},
+		{"an image reaches the second when the first is back with all that it had", p.imageInTurn},
+		{"what the first one refuses stops there", p.refusedStopsAtTheFirst},
+		{"an image that does not start is mended", p.brokenIsMended},
+		{"the first one's node is gone", p.nodeGone},
+		{"one that is down keeps the other from being restarted", p.lastOneIsLeft},
+	} {
+		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
+	}
+}
+
+// look lets a new operator look once, and gives what the Federation then says.
+func (p *pair) look(t *testing.T) string {
+	t.Helper()
+	var err error
+	p.r, err = New(workload.Options{
+		Client: p.operator, Live: p.operator, Recorder: events.NewFakeRecorder(64), Registry: prometheus.NewRegistry(),
+		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
+	})
+	require.NoError(t, err)
+	p.r.ears.connect = func(address string) (asker, error) {
+		return map[string]asker{"127.92.4.1:9090": p.a, "127.92.4.2:9090": p.b}[address], nil
+	}
+	p.reconcile(t, "fleet")
+	return meta.FindStatusCondition(p.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady).Message
+}
+
+func (p *pair) change(t *testing.T, spec func(*v1alpha1.FederationSpec)) {
+	t.Helper()
+	f := p.federation(t, "fleet")
+	spec(&f.Spec)
+	require.NoError(t, p.Admin.Update(t.Context(), f))
+}
+
+func (p *pair) image(t *testing.T, name string) string {
+	t.Helper()
+	return p.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Image
+}
+
+// restart plays the StatefulSet's controller: its pod is made anew, ready or not.
+func (p *pair) restart(t *testing.T, name, ip string, ready bool) {
+	t.Helper()
+	p.stop(t, name)
+	p.RunPod(t, p.Settle(t, name), name+"-0", ip)
+	if ready {
+		p.SetReady(t, name+"-0")
+	}
+}
+
+func (p *pair) stop(t *testing.T, name string) {
+	t.Helper()
+	pod := p.Pod(t, name+"-0")
+	require.NoError(t, p.Admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
+}
+
+func (p *pair) madeAtOnce(t *testing.T) {
+	p.Create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec: v1alpha1.FederationSpec{
+			Geographies: []v1alpha1.Geography{{Name: "asia"}},
+			Network:     v1alpha1.Network{ServiceAddressing: v1alpha1.ServiceClusterIP},
+			LongTerm:    []v1alpha1.LongTermStore{{Name: "year", URL: "http://store.example.org/write"}},
+		},
+	})
+	p.cell(t, "asia-1", "asia", "127.93.0.1:9090")
+	p.cell(t, "asia-2", "asia", "127.93.0.2:9090")
+	p.look(t)
+	p.runPod(t, "central-a", "127.92.4.1")
+	p.runPod(t, "central-b", "127.92.4.2")
+	p.a.cells, p.b.cells = []string{"asia-1", "asia-2"}, []string{"asia-1", "asia-2"}
+	p.a.takesUp(t, p.world, "central-a")
+	p.b.takesUp(t, p.world, "central-b")
+	require.Equal(t, markIn(p.a.loaded.Config), markIn(p.b.loaded.Config), "both have the same but for their names")
+	require.NotContains(t, p.look(t), "central-b is left")
+	files := promcfg.Files{}
+	for name, text := range p.ConfigMap(t, "central-a").Data {
+		files[name] = []byte(text)
+	}
+	promcfgtest.Check(t, files)
+}
+
+func (p *pair) imageInTurn(t *testing.T) {
+	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = newImage })
+	require.Contains(t, p.look(t), "central-b is left as it is until central-a has taken up what it was given: central-a is not ready")
+	require.Equal(t, newImage, p.image(t, "central-a"))
+	require.Equal(t, workload.DefaultPrometheusImage, p.image(t, "central-b"))
+
+	p.a.loaded.Since = p.a.evaluated.Add(time.Second) // its process has just begun
+	p.a.cells = nil
+	p.restart(t, "central-a", "127.92.4.1", false)
+	require.Contains(t, p.look(t), "central-a is not ready")
+	p.SetReady(t, "central-a-0")
+	p.a.down = true
+	require.Contains(t, p.look(t), "not known, because a central does not answer the operator: connection refused")
+	p.a.down = false
+	require.Contains(t, p.look(t), "it has not evaluated its rules since it loaded them")
+	p.a.evaluated = p.a.loaded.Since.Add(time.Second)
+	p.a.cells = []string{"asia-1"}
+	require.Contains(t, p.look(t), `it does not hear of Cells ["asia-2"], and central-b does`)
+	p.a.cells, p.b.down = []string{"asia-1", "asia-2"}, true
+	require.Contains(t, p.look(t), "not known", "what the other hears is not known")
+	require.Equal(t, workload.DefaultPrometheusImage, p.image(t, "central-b"))
+
+	p.b.down = false
+	require.NotContains(t, p.look(t), "central-b is left")
+	require.Equal(t, newImage, p.image(t, "central-b"))
+	p.restart(t, "central-b", "127.92.4.2", true)
+	require.NotContains(t, p.look(t), "central-")
+}
+
+// A Prometheus that refuses its files goes on with those before.
+func (p *pair) refusedStopsAtTheFirst(t *testing.T) {
+	before := p.ConfigMap(t, "central-b").Data
+	p.change(t, func(s *v1alpha1.FederationSpec) { s.LongTerm[0].URL = "http://store.example.org/refused" })
+	require.Contains(t, p.look(t), "it has not loaded its newest files yet")
+	again, err := p.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fleet"}})
+	require.NoError(t, err)
+	require.Equal(t, 30*time.Second, again.RequeueAfter, "soon: nothing in the hub tells when a file has been loaded")
+	p.a.loaded.Refused = true
+	require.Contains(t, p.look(t), "it refuses its newest configuration, and goes on with the one before; its log says why")
+	require.Contains(t, p.Text(t, "central-a"), "store.example.org/refused")
+	require.Equal(t, before, p.ConfigMap(t, "central-b").Data)
+
+	p.change(t, func(s *v1alpha1.FederationSpec) { s.LongTerm[0].URL = "http://store.example.org/taken" })
+	p.look(t)
+	require.Contains(t, p.Text(t, "central-a"), "store.example.org/taken", "what mends the first one reaches it")
+	require.Equal(t, before, p.ConfigMap(t, "central-b").Data)
+	p.a.takesUp(t, p.world, "central-a")
+	p.look(t)
+	require.Contains(t, p.Text(t, "central-b"), "store.example.org/taken")
+	p.b.takesUp(t, p.world, "central-b")
+}
+
+func (p *pair) brokenIsMended(t *testing.T) {
+	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = brokenImage })
+	p.look(t)
+	p.restart(t, "central-a", "127.92.4.1", false)
+	p.look(t)
+	require.Equal(t, []string{brokenImage, newImage}, []string{p.image(t, "central-a"), p.image(t, "central-b")})
+	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = newImage })
+	p.look(t)
+	require.Equal(t, newImage, p.image(t, "central-a"))
+	p.restart(t, "central-a", "127.92.4.1", true)
+	require.NotContains(t, p.look(t), "central-")
+}
+
+func (p *pair) nodeGone(t *testing.T) {
+	p.stop(t, "central-a")
+	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = workload.DefaultPrometheusImage })
+	said := p.look(t)
+	require.Contains(t, said, "if its node is gone for good, delete that Node")
+	require.Contains(t, said, "kubectl -n pharos-system scale statefulset central-b --replicas=0")
+	require.Equal(t, newImage, p.image(t, "central-b"), "it is the only one that is left")
+
+	set := p.StatefulSet(t, "central-b")
+	set.Spec.Replicas = new(int32)
+	require.NoError(t, p.Admin.Update(t.Context(), set))
+	p.stop(t, "central-b")
+	require.NotContains(t, p.look(t), "central-b is left")
+	require.Equal(t, workload.DefaultPrometheusImage, p.image(t, "central-b"))
+	require.EqualValues(t, 1, *p.StatefulSet(t, "central-b").Spec.Replicas)
+	p.runPod(t, "central-a", "127.92.4.1")
+	p.runPod(t, "central-b", "127.92.4.2")
+	require.NotContains(t, p.look(t), "central-")
+}
+
+// A second change comes while the first one is on its way to the second central.
+func (p *pair) lastOneIsLeft(t *testing.T) {
+	p.stop(t, "central-b")
+	p.change(t, func(s *v1alpha1.FederationSpec) {
+		s.Images.Prometheus, s.LongTerm[0].URL = newImage, "http://store.example.org/last"
+	})
+	require.Contains(t, p.look(t), "central-a is not restarted while central-b is not ready")
+	require.Equal(t, []string{workload.DefaultPrometheusImage, newImage}, []string{p.image(t, "central-a"), p.image(t, "central-b")})
+	require.Contains(t, p.Text(t, "central-a"), "store.example.org/last", "its files restart nothing")
+	p.runPod(t, "central-b", "127.92.4.2")
+	p.look(t)
+	require.Equal(t, newImage, p.image(t, "central-a"))
+}
+
+// The old pod of a StatefulSet is as ready as it was until it ends.
+func TestAPodOfTheOldRevisionIsNotReady(t *testing.T) {
+	w := newWorld(t)
+	w.Create(t, &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}}})
+	w.reconcile(t, "fleet")
+	w.runPod(t, "central-a", "127.92.4.1")
+	look := func(revision string) workload.Observation {
+		set := w.StatefulSet(t, "central-a")
+		set.Status.UpdateRevision = revision
+		w.SetStatus(t, set)
+		seen, err := place(w.federation(t, "fleet"), deploy.Namespace).Observe(t.Context(), w.Admin)
+		require.NoError(t, err)
+		return seen
+	}
+	pod := w.Pod(t, "central-a-0")
+	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = "central-a-1"
+	require.NoError(t, w.Admin.Update(t.Context(), pod))
+	require.EqualValues(t, 1, look("central-a-1").Part("central-a").Ready)
+	seen := look("central-a-2")
+	require.Zero(t, seen.Part("central-a").Ready)
+	require.True(t, seen.Serving["central-a"])
+}
+
+// While changes come more quickly than they are taken up, the second central follows
+// all the same, one behind the other.
+func TestTheSecondCentralIsNotLeftBehind(t *testing.T) {
+	loaded := func(digest string) *running {
+		return &running{loaded: promapi.Loaded{Config: markPrefix + digest + markSuffix}, evaluated: time.Now()}
+	}
+	for _, c := range []struct {
+		name, has, wanted, given string
+		held                     bool
+	}{
+		{"it has the newest", "3", "3", "1", false},
+		{"it has what the second has, and is to get more", "1", "2", "1", true},
+		{"it has more than the second, and is to get still more", "2", "3", "1", false},
+		{"it is from before there were marks", "", "1", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEars(slog.New(slog.DiscardHandler))
+			why, err := e.lacks(t.Context(), &v1alpha1.Federation{}, turn{first: loaded(c.has), wanted: c.wanted, given: c.given})
+			require.NoError(t, err)
+			require.Equal(t, c.held, why != "", why)
+		})
+	}
+}
