@@ -34,3 +34,6 @@ func once(t Tier, interval time.Duration) (map[string][]byte, error) {
 	f, _ := renderings.LoadOrStore(rendering{t, interval}, first)
 	return f.(func() (map[string][]byte, error))()
 }
+
+// reaches are functions that each work out the Reach of a tier once.
+var reaches sync.Map

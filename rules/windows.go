@@ -3,6 +3,7 @@ package rules
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/prometheus/model/rulefmt"
@@ -58,4 +59,58 @@ func shortestWindow(expr string) (time.Duration, bool, error) {
 		return nil
 	})
 	return shortest, shortest > 0, nil
+}
+
+// Reach is how far back the rules of a tier look, at the most: a server that keeps
+// less never has all of what such a rule is about, and an alert on it never fires.
+func Reach(t Tier) (time.Duration, error) {
+	first := sync.OnceValues(func() (time.Duration, error) { return farthest(t) })
+	f, _ := reaches.LoadOrStore(t, first)
+	return f.(func() (time.Duration, error))()
+}
+
+func farthest(t Tier) (time.Duration, error) {
+	groups, err := Groups(t)
+	if err != nil {
+		return 0, err
+	}
+	var farthest time.Duration
+	for _, g := range groups.Groups {
+		for _, r := range g.Rules {
+			back, err := reach(r.Expr)
+			if err != nil {
+				return 0, fmt.Errorf("reading the expression of %s in %s: %w", r.Record+r.Alert, g.Name, err)
+			}
+			farthest = max(farthest, back)
+		}
+	}
+	return farthest, nil
+}
+
+// reach is how long ago the oldest sample may be that an expression asks for:
+// ranges, subqueries around them and offsets add up.
+func reach(expr string) (time.Duration, error) {
+	parsed, err := parser.NewParser(parser.Options{}).ParseExpr(expr)
+	if err != nil {
+		return 0, err
+	}
+	var farthest time.Duration
+	parser.Inspect(parsed, func(n parser.Node, around []parser.Node) error {
+		selector, ok := n.(*parser.VectorSelector)
+		if !ok {
+			return nil
+		}
+		back := selector.OriginalOffset
+		for _, outer := range around {
+			switch outer := outer.(type) {
+			case *parser.MatrixSelector:
+				back += outer.Range
+			case *parser.SubqueryExpr:
+				back += outer.Range + outer.OriginalOffset
+			}
+		}
+		farthest = max(farthest, back)
+		return nil
+	})
+	return farthest, nil
 }

@@ -25,3 +25,19 @@ func TestAnIntervalAtWhichAWindowCannotWorkIsRefused(t *testing.T) {
 	_, err = rules.Render(rules.Cascade, 3*time.Minute)
 	require.ErrorContains(t, err, "cascade:rules_failed:increase10m in cascade-pipeline looks back over 10m0s")
 }
+
+// What a server keeps is checked by how far its rules look back, so this changes
+// with them.
+func TestReachIsTheLongestWayBack(t *testing.T) {
+	for tier, want := range map[rules.Tier]time.Duration{
+		rules.Edge:    24 * time.Hour,   // the error ratio over a day
+		rules.Cascade: 15 * time.Minute, // the age of a cell
+		rules.Central: 24 * time.Hour,   // the forecast by the day before
+	} {
+		got, err := rules.Reach(tier)
+		require.NoError(t, err)
+		require.Equal(t, want, got, tier)
+	}
+	_, err := rules.Reach("moon")
+	require.ErrorContains(t, err, `tier "moon"`)
+}

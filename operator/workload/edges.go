@@ -1,50 +1,13 @@
 package workload
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
-	"time"
 
-	"github.com/prometheus/common/model"
 	"k8s.io/utils/ptr"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
-
-const (
-	// defaultRetention covers the longest window that an edge's rules read, which
-	// is a day, with as much again to look back at in the morning.
-	defaultRetention = "48h"
-	// shortestEdgeRetention leaves a day's window whole: samples go by blocks of
-	// two hours.
-	shortestEdgeRetention = 26 * time.Hour
-)
-
-// Retention is how long each tier keeps samples, in Prometheus' notation.
-func Retention(f *v1alpha1.Federation) string { return cmp.Or(f.Spec.Retention, defaultRetention) }
-
-// EdgeRetention is how long an edge keeps samples, in Prometheus' notation.
-func EdgeRetention(f *v1alpha1.Federation) string {
-	return cmp.Or(f.Spec.Edge.Retention, Retention(f))
-}
-
-// CheckRetention refuses a retention that the rules of an edge cannot work
-// with. The API allows none; an object can be older than the API's bound.
-func CheckRetention(f *v1alpha1.Federation) error {
-	field := "spec.retention"
-	if f.Spec.Edge.Retention != "" {
-		field = "spec.edge.retention"
-	}
-	kept, err := model.ParseDuration(EdgeRetention(f))
-	if err != nil {
-		return Invalidf("Federation %s: %s: %w", f.Name, field, err)
-	}
-	if time.Duration(kept) < shortestEdgeRetention {
-		return Invalidf("Federation %s: %s: an edge that keeps samples for %s cannot tell the error ratio over a day; it needs at least 26h", f.Name, field, kept)
-	}
-	return nil
-}
 
 // EdgeServer is one Prometheus of a managed edge.
 type EdgeServer struct {

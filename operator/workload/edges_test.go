@@ -146,27 +146,3 @@ func TestClustersOfACell(t *testing.T) {
 		})
 	}
 }
-
-func TestRetentionOfAnEdge(t *testing.T) {
-	for name, tc := range map[string]struct {
-		all, edges, want, refused string
-	}{
-		"nothing said":      {"", "", "48h", ""},
-		"as everybody":      {"3d", "", "3d", ""},
-		"an edge's own":     {"1h", "26h", "26h", ""},
-		"too little":        {"25h", "", "25h", "spec.retention: an edge that keeps samples for 1d1h"},
-		"too little itself": {"2w", "1d", "1d", "spec.edge.retention: an edge that keeps samples for 1d cannot"},
-		"no duration":       {"x", "", "x", "spec.retention:"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := &v1alpha1.Federation{}
-			f.Spec.Retention, f.Spec.Edge.Retention = tc.all, tc.edges
-			require.Equal(t, tc.want, EdgeRetention(f))
-			if tc.refused == "" {
-				require.NoError(t, CheckRetention(f))
-				return
-			}
-			require.ErrorContains(t, CheckRetention(f), tc.refused)
-		})
-	}
-}
