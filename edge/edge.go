@@ -86,13 +86,13 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := rules.Files(rules.Edge, o.Interval, o.Topology())
+	files, err := contract.Files(rules.Edge, o.Interval, o.Topology())
 	if err != nil {
 		return nil, err
 	}
 	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     rules.FileNames(rules.Edge),
+		RuleFiles:     rules.RuleFiles(rules.Edge, files),
 		ScrapeConfigs: jobs(o, contract),
 		RemoteWrite:   writes(o, contract),
 	}.With(files)

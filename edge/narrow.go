@@ -18,7 +18,7 @@ import (
 // narrowRules renders the edge's rules for a server that others use, too: as
 // files by name, and all groups in the order of the files.
 func narrowRules(o Options, contract rules.Contract) (promcfg.Files, []rulefmt.RuleGroup, error) {
-	rendered, err := rules.Files(rules.Edge, o.Interval, o.Topology())
+	rendered, err := contract.Files(rules.Edge, o.Interval, o.Topology())
 	if err != nil {
 		return nil, nil, err
 	}

@@ -187,6 +187,7 @@ func (c Contract) Files(t Tier, interval time.Duration, constants []Constant) (m
 	}
 	topology, err := c.topology(t, constants)
 	maps.Copy(out, topology)
+	c.addOwn(t, out)
 	return out, err
 }
 

@@ -65,15 +65,19 @@ func (c Constant) size() int {
 }
 
 // RuleFiles are the rule files among those of a server of a tier, in the order
-// in which it loads them: what is expected comes before what judges by it.
+// in which it loads them: what is expected comes before what judges by it, and a
+// team's own after both.
 func RuleFiles(t Tier, files map[string][]byte) []string {
 	subjects := FileNames(t)[1:]
-	var out []string
-	for name := range maps.Keys(files) {
-		if strings.HasSuffix(name, FileSuffix) && !slices.Contains(subjects, name) {
+	var out, own []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		switch {
+		case !strings.HasSuffix(name, FileSuffix) || slices.Contains(subjects, name):
+		case isOwn(name):
+			own = append(own, name)
+		default:
 			out = append(out, name)
 		}
 	}
-	slices.Sort(out)
-	return append(out, subjects...)
+	return slices.Concat(out, subjects, own)
 }

@@ -65,12 +65,8 @@ what is declared and there, by labels that are there. Without flags it checks wh
 }
 
 func (c contractFiles) read() (lint.Input, error) {
-	var in lint.Input
-	var err error
-	if in.Contract, err = c.readContract(); err != nil {
-		return in, err
-	}
-	if in.Rules, err = c.readRules(); err != nil {
+	in, err := c.readRulesAndContract()
+	if err != nil {
 		return in, err
 	}
 	if in.Dashboards, err = c.readDashboards(); err != nil {
@@ -84,6 +80,14 @@ func (c contractFiles) read() (lint.Input, error) {
 		in.Policies = append(in.Policies, f)
 	}
 	return in, nil
+}
+
+func (c contractFiles) readRulesAndContract() (in lint.Input, err error) {
+	if in.Contract, err = c.readContract(); err != nil {
+		return in, err
+	}
+	in.Rules, err = c.readRules()
+	return in, err
 }
 
 func readFile(what, path string) (lint.File, error) {
@@ -167,7 +171,7 @@ func onlyTiers(dir string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("reading the rules: %w", err)
+		return fmt.Errorf("reading the rules in %s: %w", dir, err)
 	}
 	return errors.Join(errs...)
 }

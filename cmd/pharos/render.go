@@ -14,6 +14,8 @@ import (
 
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/operator/tree"
+	"github.com/pharos-fleet/pharos/rules"
+	"github.com/pharos-fleet/pharos/rules/lint"
 )
 
 // Exit codes, as those of diff.
@@ -36,6 +38,7 @@ var errDiffers = errors.New("what would be rendered differs from what is there")
 
 type renderFlags struct {
 	federation, cells, out, diff, plan, namespace, endMoves string
+	contract, rules                                         string
 }
 
 func newRenderCommand() *cobra.Command {
@@ -69,6 +72,8 @@ ID: the same command, run twice, takes one step.`,
 	f.StringVar(&flags.plan, "plan", "", "file with the plan of the last render; default plan.yaml in the folder of --out or --diff")
 	f.StringVar(&flags.endMoves, "end-moves", "", "ID of the step to take, as the last render printed it: that is deployed, and both centrals hear of each cell from where it goes")
 	f.Lookup("end-moves").NoOptDefVal = noID
+	f.StringVar(&flags.rules, "rules", "", "folder with rules of your own beside those of Pharos, with a folder for each tier: edge, cascade, central")
+	f.StringVar(&flags.contract, "contract", "", "the contract that all rules are checked against and that says what crosses tiers, a YAML file: the built-in one with series of your own (default: the built-in one)")
 	f.StringVar(&flags.namespace, "namespace", deploy.Namespace, "namespace of the parts, in the hub and in the cells")
 	return cmd
 }
@@ -101,7 +106,11 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	t, err := tree.Continue(fleet, f.namespace, before, f.endMoves)
+	contract, err := f.own()
+	if err != nil {
+		return err
+	}
+	t, err := tree.Continue(fleet, tree.Options{Namespace: f.namespace, Before: before, Vouched: f.endMoves, Contract: contract})
 	if err != nil {
 		return err
 	}
@@ -156,6 +165,29 @@ func warnOf(cmd *cobra.Command, dir string, s tree.Summary) {
 	for _, name := range s.Strays {
 		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s is not rendered: kubectl apply -f %s would apply it with the rest\n", filepath.Join(dir, name), filepath.Join(dir, filepath.Dir(name)))
 	}
+}
+
+// own is the contract with the team's rules, checked as "pharos contract check" does
+// and against what Pharos has; nil where there is nothing of the team's.
+func (f renderFlags) own() (*rules.Contract, error) {
+	if f.rules == "" && f.contract == "" {
+		return nil, nil
+	}
+	in, err := contractFiles{contract: f.contract}.readRulesAndContract()
+	if err != nil {
+		return nil, err
+	}
+	own := map[rules.Tier][]lint.File{}
+	if f.rules != "" {
+		if own, err = (contractFiles{rules: f.rules}).readRules(); err != nil {
+			return nil, err
+		}
+	}
+	contract, err := lint.Own(in, own)
+	if err != nil {
+		return nil, fmt.Errorf("checking the rules and the contract that were given: nothing is rendered before these fit\n%w", err)
+	}
+	return &contract, nil
 }
 
 // before is the plan that the render goes on from.

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 func TestMain(m *testing.M) {
@@ -28,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", strings.Join(append(tools, e.Getenv("PATH")), string(filepath.ListSeparator)))
+			e.Setenv("CONTRACT", filepath.Join(testkit.Root(t), "rules", rules.ContractFile))
 			return nil
 		},
 		RequireExplicitExec: true,

@@ -169,7 +169,7 @@ func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload
 	if err != nil {
 		return nil, err
 	}
-	files, err := render(c, f, r.Namespace, agent)
+	files, err := render(c, f, r.Namespace, agent, nil)
 	if err != nil {
 		return nil, workload.Invalid(err)
 	}

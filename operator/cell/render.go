@@ -22,12 +22,13 @@ type Rendered struct {
 
 // Render gives everything that the operator would run in a cell of a cluster
 // that has DNS. It is pure, and what it gives is valid.
-func Render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace string) (Rendered, error) {
+// The contract, unless it is nil, takes the place of the one that is built in.
+func Render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace string, contract *rules.Contract) (Rendered, error) {
 	if err := check(c, f); err != nil {
 		return Rendered{}, err
 	}
 	p, parts := place(c, namespace), parts{workload.Images(f.Spec.Images)}
-	edges, err := render(c, f, namespace, p.DNSAddress(parts.agent()))
+	edges, err := render(c, f, namespace, p.DNSAddress(parts.agent()), contract)
 	if err != nil {
 		return Rendered{}, err
 	}
@@ -46,7 +47,7 @@ type server struct {
 }
 
 // render is pure: the same Cell, Federation and address give the same bytes.
-func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (map[workload.EdgeServer]server, error) {
+func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, contract *rules.Contract) (map[workload.EdgeServer]server, error) {
 	out := map[workload.EdgeServer]server{}
 	divided := workload.EdgeDivision(f, c)
 	for _, s := range workload.EdgeServers(f, c) {
@@ -69,6 +70,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string) (
 			Targets:         c.Spec.Edge.StaticTargets,
 			Skip:            c.Spec.Edge.Skip,
 			Unverified:      c.Spec.Edge.Unverified,
+			Contract:        contract,
 		}
 		files, err := renderServer(c, o)
 		if err != nil {

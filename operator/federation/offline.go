@@ -4,6 +4,7 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // Rendered is what runs in the hub.
@@ -16,22 +17,26 @@ type Rendered struct {
 
 // Render gives everything that the operator would run in a hub that has DNS. It
 // is pure, and what it gives is valid. The cells are those that feed the
-// Federation.
-func Render(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, namespace string) (Rendered, error) {
+// Federation, and the contract, unless it is nil, takes the place of the one that is
+// built in.
+func Render(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, namespace string, contract *rules.Contract) (Rendered, error) {
 	if err := check(f, f); err != nil {
 		return Rendered{}, err
 	}
-	h := hub{f: f, cells: cells, layouts: layouts, namespace: namespace, at: dnsAddresses(f, namespace)}
+	h := hub{f: f, cells: cells, layouts: layouts, namespace: namespace, contract: contract, at: dnsAddresses(f, namespace)}
 	r, err := h.render()
 	if err != nil {
 		return Rendered{}, err
 	}
-	files := map[string]promcfg.Files{partsOf(f).alertmanager().Name: r.alertmanager}
+	files := map[string]promcfg.Files{}
 	for s, rendered := range r.cascades {
 		files[cascadeName(s)] = rendered.files
 	}
 	for replica, rendered := range r.centrals {
 		files[centralPrefix+replica] = rendered.files
+	}
+	if r.alertmanager != nil {
+		files[partsOf(f).alertmanager().Name] = r.alertmanager
 	}
 	if r.notify != nil {
 		files[partsOf(f).notify().Name] = r.notify

@@ -68,6 +68,8 @@ type hub struct {
 	layouts   Layouts
 	namespace string
 	at        Addresses
+	// contract is the team's own; nil is the one that is built in.
+	contract *rules.Contract
 }
 
 // shards are the cascade servers, in the order of the geographies.
@@ -127,6 +129,7 @@ func (h hub) renderCascade(s shard) (server, error) {
 	o := cascade.Options{
 		Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api(),
 		Link: workload.Link(h.f, v1alpha1.LinkFederate), Receivers: h.receivers(), MaxSeries: maxSeries(h.f, s.geography),
+		Contract: h.contract,
 	}
 	read := h.layouts[s.geography].ReadBy(s.number)
 	for _, c := range h.cells {
@@ -165,7 +168,7 @@ func (h hub) renderCentrals() (map[string]server, string, error) {
 func (h hub) renderCentral(replica string) (server, error) {
 	o := central.Options{
 		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), Link: h.link(),
-		CascadeShards: map[string][]int{}, LongTerm: stores(h.f),
+		CascadeShards: map[string][]int{}, LongTerm: stores(h.f), Contract: h.contract,
 	}
 	for _, g := range h.f.Spec.Geographies {
 		o.Geographies = append(o.Geographies, g.Name)

@@ -26,12 +26,14 @@ type Heard struct {
 	Warm, Silent map[string]bool
 	// Divided are the cells whose edge is being divided anew.
 	Divided map[string]divided
+	// Contract declares what a cell may bring; nil is the one that is built in.
+	Contract *rules.Contract
 }
 
 // Plan places the cells of every geography. It begins with what the status of
 // the Federation says; without, cells are placed by name. It is pure.
 func Plan(f *v1alpha1.Federation, cells []v1alpha1.Cell, heard Heard) (Layouts, error) {
-	contract, err := rules.Load()
+	contract, err := heard.Contract.OrBuiltIn()
 	if err != nil {
 		return nil, err
 	}

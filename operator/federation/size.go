@@ -19,7 +19,7 @@ type sizes struct {
 }
 
 func (h hub) sizes() (sizes, error) {
-	contract, err := rules.Load()
+	contract, err := h.contract.OrBuiltIn()
 	if err != nil {
 		return sizes{}, err
 	}
@@ -53,8 +53,8 @@ func SetsVolume(f *v1alpha1.Federation, server string) bool {
 }
 
 // Volumes are those that the servers of the hub ask for.
-func Volumes(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts) (workload.Volumes, error) {
-	h := hub{f: f, cells: cells, layouts: layouts}
+func Volumes(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, contract *rules.Contract) (workload.Volumes, error) {
+	h := hub{f: f, cells: cells, layouts: layouts, contract: contract}
 	s, err := h.sizes()
 	if err != nil {
 		return nil, err

@@ -113,6 +113,7 @@ func (t *Tree) place(vouched bool) error {
 	if vouched {
 		heard = federation.Vouched(f, t.cells)
 	}
+	heard.Contract = t.contract
 	var err error
 	if t.layouts, err = federation.Plan(f, t.cells, heard); err != nil {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
@@ -145,7 +146,7 @@ func (t *Tree) placedAnew() []string {
 // volume itself is asked for, and says what is asked for and not given.
 func (t *Tree) keepVolumes(before map[string]workload.Volumes) (warnings []string, err error) {
 	f := &t.fleet.Federation
-	hub, err := federation.Volumes(f, t.cells, t.layouts)
+	hub, err := federation.Volumes(f, t.cells, t.layouts, t.contract)
 	if err != nil {
 		return nil, err
 	}

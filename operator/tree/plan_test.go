@@ -58,7 +58,7 @@ func tried(t *testing.T, dir, vouched string, documents ...string) (*tree.Tree, 
 	require.NoError(t, err)
 	before, err := tree.PlanOf(dir)
 	require.NoError(t, err)
-	return tree.Continue(fleet, "pharos-system", before, vouched)
+	return tree.Continue(fleet, tree.Options{Namespace: "pharos-system", Before: before, Vouched: vouched})
 }
 
 // stepOf is the ID with which a render warns of what is under way.

@@ -20,6 +20,7 @@ import (
 	"github.com/pharos-fleet/pharos/operator/cell"
 	"github.com/pharos-fleet/pharos/operator/federation"
 	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // Tree is a fleet that is ready to be rendered: everything that concerns more
@@ -28,6 +29,8 @@ type Tree struct {
 	fleet     Fleet
 	namespace string
 	layouts   federation.Layouts
+	// contract is the team's own; nil is the one that is built in.
+	contract *rules.Contract
 	// vouched is the step that a person vouched for last.
 	vouched string
 	cells   []v1alpha1.Cell
@@ -39,24 +42,35 @@ type Tree struct {
 
 // New is a tree that goes on from no other one.
 func New(fleet Fleet, namespace string) (*Tree, error) {
-	return Continue(fleet, namespace, Plan{}, "")
+	return Continue(fleet, Options{Namespace: namespace})
+}
+
+// Options are what a render goes on from, beside the fleet.
+type Options struct {
+	// Namespace of the parts, in the hub and in the cells.
+	Namespace string
+	// Before is the plan of the last render; cells stay where it has them, and with
+	// none, where the status of the Federation has them.
+	Before Plan
+	// Vouched is the ID of the step that a person vouches for, with which the last
+	// render warned of what is under way. With none, nothing goes a step further.
+	Vouched string
+	// Contract, with rules of the team, takes the place of the one that is built in.
+	Contract *rules.Contract
 }
 
 // Continue checks the fleet as a whole: each cell is there once, has a geography
 // of the Federation, and an address of its own. It says where the trouble is.
-// Cells stay where the plan before has them; with none, where the status of the
-// Federation has them. What moves goes a step further when a person vouches for
-// the step, by the ID with which the last render has warned of it.
-func Continue(fleet Fleet, namespace string, before Plan, vouched string) (*Tree, error) {
+func Continue(fleet Fleet, o Options) (*Tree, error) {
 	f := &fleet.Federation
-	if len(before.Geographies) > 0 {
-		f.Status.Geographies = before.Geographies
+	if len(o.Before.Geographies) > 0 {
+		f.Status.Geographies = o.Before.Geographies
 	}
 	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet)); err != nil {
 		return nil, err
 	}
-	t := &Tree{fleet: fleet, namespace: namespace, vouched: before.Vouched}
-	take, err := t.vouch(vouched)
+	t := &Tree{fleet: fleet, namespace: o.Namespace, contract: o.Contract, vouched: o.Before.Vouched}
+	take, err := t.vouch(o.Vouched)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +93,7 @@ func Continue(fleet Fleet, namespace string, before Plan, vouched string) (*Tree
 	if err := t.place(take); err != nil {
 		return nil, err
 	}
-	short, err := t.keepVolumes(before.Volumes)
+	short, err := t.keepVolumes(o.Before.Volumes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", fleet.At, err)
 	}
@@ -148,8 +162,8 @@ func (t *Tree) warnings() []string {
 	if len(t.cells) == 0 {
 		out = append(out, fmt.Sprintf("Federation %q has no cell: what is rendered sees nothing", t.fleet.Federation.Name))
 	}
-	if len(t.fleet.Federation.Spec.Alerting.DingTalk) == 0 {
-		out = append(out, fmt.Sprintf("%s: Federation %q has no spec.alerting.dingTalk: nobody is told of any alert, a critical one neither", t.fleet.At, t.fleet.Federation.Name))
+	for _, way := range federation.Unheard(&t.fleet.Federation) {
+		out = append(out, fmt.Sprintf("%s: Federation %q has %s", t.fleet.At, t.fleet.Federation.Name, way))
 	}
 	for _, c := range t.cells {
 		if len(c.Status.EdgeEndpoints) == 0 && t.fleet.Federation.Spec.Link.Type != v1alpha1.LinkRemoteWrite {
@@ -174,7 +188,7 @@ type File struct {
 // cells are rendered at once, so that a fleet of any size needs the memory of a
 // few.
 func (t *Tree) Each(yield func(File) error) error {
-	hub, err := federation.Render(&t.fleet.Federation, t.cells, t.layouts, t.namespace)
+	hub, err := federation.Render(&t.fleet.Federation, t.cells, t.layouts, t.namespace, t.contract)
 	if err != nil {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
 	}
@@ -218,7 +232,7 @@ func (t *Tree) Each(yield func(File) error) error {
 }
 
 func (t *Tree) cell(c *v1alpha1.Cell) ([]File, error) {
-	rendered, err := cell.Render(c, &t.fleet.Federation, t.namespace)
+	rendered, err := cell.Render(c, &t.fleet.Federation, t.namespace, t.contract)
 	if err != nil {
 		return nil, fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
 	}

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -24,27 +25,33 @@ func Own(in Input, own map[rules.Tier][]File) (rules.Contract, error) {
 	for _, tier := range rules.Tiers() {
 		all[tier] = slices.Concat(in.Rules[tier], own[tier])
 	}
-	if _, err := Check(Input{Contract: in.Contract, Rules: all}); err != nil {
-		return rules.Contract{}, err
-	}
 	contract, err := rules.Parse(in.Contract.Name, in.Contract.Content)
 	if err != nil {
+		return rules.Contract{}, err
+	}
+	_, err = Check(Input{Contract: in.Contract, Rules: all})
+	problems, _ := errors.AsType[rules.Problems](err)
+	if err != nil && len(problems) == 0 {
 		return rules.Contract{}, err
 	}
 	taken := names{}
 	for _, tier := range rules.Tiers() {
 		taken.take(in.Rules[tier])
 	}
-	var problems rules.Problems
 	files := map[rules.Tier]map[string][]byte{}
 	for _, tier := range rules.Tiers() {
 		files[tier] = map[string][]byte{}
 		for _, f := range own[tier] {
-			problems = append(problems, taken.refuse(tier, f)...)
+			problems = append(problems, slices.DeleteFunc(taken.refuse(tier, f), func(p rules.Problem) bool { return told(problems, p) })...)
 			files[tier][path.Base(f.Name)] = f.Content
 		}
 	}
 	return contract.WithOwn(files), problems.Err()
+}
+
+// told says whether something is wrong with a line already.
+func told(problems rules.Problems, p rules.Problem) bool {
+	return slices.ContainsFunc(problems, func(other rules.Problem) bool { return other.File == p.File && other.Line == p.Line && p.Line > 0 })
 }
 
 // names are those of groups, records and alerts, and where each is.

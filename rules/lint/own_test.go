@@ -1,0 +1,103 @@
+package lint_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/rules"
+	"github.com/pharos-fleet/pharos/rules/lint"
+)
+
+const ownSeries = `series:
+  - name: cluster:pods_without_image:count
+    kind: gauge
+    unit: pods
+    help: Containers that wait because their image cannot be had.
+    labels: [geography, region, cell, cluster]
+    from: edge
+    to: central
+    max: {per: cluster, series: 1}
+`
+
+const ownRule = `groups:
+  - name: images
+    rules:
+      - record: cluster:pods_without_image:count
+        expr: count by (cluster) (kube_pod_container_status_waiting_reason{reason="ImagePullBackOff"})
+`
+
+// own is what is built in, with a series in the contract that the rules given
+// record at an edge.
+func own(t *testing.T, series string, files map[rules.Tier][]lint.File) (rules.Contract, error) {
+	t.Helper()
+	in := builtIn(t)
+	in.Contract.Content = []byte(strings.Replace(string(in.Contract.Content), "series:\n", series, 1))
+	return lint.Own(in, files)
+}
+
+// A team's rules are given to the servers of their tier, beside those that are built
+// in, and their series cross.
+func TestOwnRulesGoWithTheContract(t *testing.T) {
+	contract, err := own(t, ownSeries, map[rules.Tier][]lint.File{rules.Edge: {{Name: "some/where/images.rules.yaml", Content: []byte(ownRule)}}})
+	require.NoError(t, err)
+	builtIn, err := rules.Load()
+	require.NoError(t, err)
+	for _, tier := range rules.Tiers() {
+		before, err := builtIn.Files(tier, 15*time.Second, nil)
+		require.NoError(t, err)
+		now, err := contract.Files(tier, 15*time.Second, nil)
+		require.NoError(t, err)
+		if tier == rules.Edge {
+			require.Equal(t, ownRule, string(now["own-images.rules.yaml"]))
+			delete(now, "own-images.rules.yaml")
+		}
+		for name := range before {
+			if !strings.HasPrefix(name, "topology") { // which counts what is undeclared
+				require.Equal(t, string(before[name]), string(now[name]), name)
+			}
+		}
+		require.Len(t, now, len(before))
+	}
+	require.Contains(t, contract.Keep(rules.Central), "cluster:pods_without_image:count")
+	loaded := rules.RuleFiles(rules.Edge, map[string][]byte{"own-a.rules.yaml": nil, "topology.rules.yaml": nil})
+	require.Equal(t, append(rules.FileNames(rules.Edge), "own-a.rules.yaml"), loaded, "what reads the others comes last")
+}
+
+func TestOwnRulesTakeNoPlaceOfOthers(t *testing.T) {
+	group := func(rule string) string { return "groups:\n  - name: mine\n    rules:\n" + rule }
+	alert := func(name string) string {
+		return group("      - alert: " + name + "\n        expr: max by (geography, region, cell, cluster) (cluster:nodes:count) > 5\n        labels: {severity: none}\n" +
+			"        annotations: {summary: a, description: b, runbook_url: https://example.org/c}\n")
+	}
+	for name, tc := range map[string]struct {
+		tier          rules.Tier
+		file, content string
+		want          string
+	}{
+		"a group":                     {rules.Edge, "x.rules.yaml", strings.Replace(ownRule, "name: images", "name: central-nodes", 1), `x.rules.yaml:2: group "central-nodes" is in central/nodes.rules.yaml:`},
+		"a rendered group":            {rules.Edge, "x.rules.yaml", strings.Replace(ownRule, "name: images", "name: topology", 1), `x.rules.yaml:2: group "topology" has a name that begins with "topology"`},
+		"an alert":                    {rules.Central, "x.rules.yaml", alert("PharosNodeNotReady"), `x.rules.yaml:4: alert "PharosNodeNotReady" is in central/nodes.rules.yaml:`},
+		"an alert that is lost":       {rules.Cascade, "x.rules.yaml", alert("Mine"), `x.rules.yaml:4: alert "Mine" would reach nobody: only centrals send alerts; record at the cascade`},
+		"a series, with other labels": {rules.Edge, "x.rules.yaml", group("      - record: cluster:nodes:count\n        expr: count by (cluster) (kube_node_info)\n        labels: {x: y}\n"), `x.rules.yaml:4: records "cluster:nodes:count" with labels`},
+		"a series":                    {rules.Edge, "x.rules.yaml", group("      - record: cluster:nodes:count\n        expr: count by (cluster) (kube_node_info) + 1\n"), `x.rules.yaml:4: records "cluster:nodes:count", as edge/nodes.rules.yaml:`},
+		"what is undeclared":          {rules.Edge, "x.rules.yaml", group("      - record: cluster:mine:count\n        expr: count by (cluster) (kube_node_info)\n"), `x.rules.yaml:4: records "cluster:mine:count", which is not declared`},
+		"a name":                      {rules.Edge, "a b.rules.yaml", ownRule, `a b.rules.yaml: its name can be that of no file in a ConfigMap`},
+		"no rules":                    {rules.Edge, "x.rules.yaml", "groups: {}\n", `x.rules.yaml:1: `},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[rules.Tier][]lint.File{rules.Edge: {{Name: "good.rules.yaml", Content: []byte(ownRule)}}}
+			if tc.tier == rules.Edge && strings.Contains(tc.content, "pods_without_image") {
+				files = map[rules.Tier][]lint.File{}
+			}
+			files[tc.tier] = append(files[tc.tier], lint.File{Name: tc.file, Content: []byte(tc.content)})
+			_, err := own(t, ownSeries, files)
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "good.rules.yaml")
+		})
+	}
+	_, err := own(t, "series: 3\n", nil)
+	require.ErrorContains(t, err, "contract.yaml:")
+}
