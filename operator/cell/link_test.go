@@ -23,7 +23,7 @@ func TestAnEdgeThatWritesShowsTheLinksCredentials(t *testing.T) {
 	c := &v1alpha1.Cell{}
 	c.Name, c.Spec.Geography, c.Spec.Region = "one", "asia", "r"
 	mounted := func() (secrets []string, config string) {
-		r, err := Render(c, f, "pharos-system")
+		r, err := Render(c, f, "pharos-system", nil)
 		require.NoError(t, err)
 		promcfgtest.Check(t, r.Files["edge"], "link/ca.crt", "link/token")
 		for _, o := range r.Objects {

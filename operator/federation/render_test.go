@@ -37,7 +37,7 @@ func offline(t *testing.T, f *v1alpha1.Federation, cells ...v1alpha1.Cell) Rende
 	t.Helper()
 	layouts, err := Plan(f, cells, Heard{})
 	require.NoError(t, err)
-	r, err := Render(f, cells, layouts, "pharos-system")
+	r, err := Render(f, cells, layouts, "pharos-system", nil)
 	require.NoError(t, err)
 	return r
 }
