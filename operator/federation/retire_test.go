@@ -150,7 +150,9 @@ func TestAnEmptiedCascadeIsKeptForOneStep(t *testing.T) {
 	at := func(name string, shards []int32, cells ...v1alpha1.CellPlacement) v1alpha1.GeographyStatus {
 		return v1alpha1.GeographyStatus{Name: name, Shards: shards, Cells: cells}
 	}
-	one := func() Layouts { return Layouts{"asia-east": {Shards: []int{0}, Cells: []cascade.Placement{{Cell: "a"}, {Cell: "b"}}}} }
+	one := func() Layouts {
+		return Layouts{"asia-east": {Shards: []int{0}, Cells: []cascade.Placement{{Cell: "a"}, {Cell: "b"}}}}
+	}
 	merging := []v1alpha1.GeographyStatus{at("asia-east", []int32{0, 1}, v1alpha1.CellPlacement{Name: "a"}, v1alpha1.CellPlacement{Name: "b", Shard: 1, MovingTo: ptr.To[int32](0)})}
 	merged := []v1alpha1.GeographyStatus{at("asia-east", []int32{0, 1}, v1alpha1.CellPlacement{Name: "a"}, v1alpha1.CellPlacement{Name: "b"})}
 	require.Equal(t, map[string][]int{"asia-east": {0, 1}}, shards(merging, true, one()), "the step that empties it")
