@@ -244,6 +244,10 @@ type CellStatus struct {
 	// ObservedGeneration is the generation that the status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// Cluster is the one that the parts are in. It is not left for another one that a
+	// kubeconfig leads to, unless a person says so.
+	// +optional
+	Cluster CellCluster `json:"cluster,omitzero"`
 	// EdgeEndpoints are where the cascade reads the edge now. They are kept
 	// while a pod is away, so that a dead edge stays a target that is down.
 	// +optional
@@ -265,6 +269,20 @@ type CellStatus struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	Parts []PartStatus `json:"parts,omitempty"`
+}
+
+// CellCluster is a Kubernetes cluster as it is told from every other.
+type CellCluster struct {
+	// UID is that of its namespace kube-system, which lives as long as the cluster.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid,omitempty"`
+	// KubeconfigSecret is the Secret beside the operator that led there last.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	KubeconfigSecret string `json:"kubeconfigSecret,omitempty"`
 }
 
 // EdgeServer is one Prometheus of a managed edge.

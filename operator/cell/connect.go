@@ -48,7 +48,13 @@ func newClients(timeout time.Duration) *kube.Connections[string, client.Client] 
 
 // to returns a client of the cell's API server. It calls nothing in the cell.
 func (c *connections) to(ctx context.Context, cell *v1alpha1.Cell) (client.Client, error) {
-	name := client.ObjectKey{Namespace: c.namespace, Name: cell.Spec.KubeconfigSecret}
+	return c.by(ctx, cell.Name, cell.Spec.KubeconfigSecret)
+}
+
+// by returns the client of a cell, or of whatever else the key stands for, that a
+// Secret leads to.
+func (c *connections) by(ctx context.Context, key, secretName string) (client.Client, error) {
+	name := client.ObjectKey{Namespace: c.namespace, Name: secretName}
 	var secret corev1.Secret
 	switch err := c.secrets.Get(ctx, name, &secret); {
 	case apierrors.IsNotFound(err):
@@ -56,7 +62,7 @@ func (c *connections) to(ctx context.Context, cell *v1alpha1.Cell) (client.Clien
 	case err != nil:
 		return nil, fmt.Errorf("reading Secret %s: %w", name, err)
 	}
-	remote, err := c.clients.To(cell.Name, &secret)
+	remote, err := c.clients.To(key, &secret)
 	if err != nil {
 		return nil, workload.Invalidf("spec.kubeconfigSecret: Secret %s, key %s: %w", name, kube.SecretKeyKubeconfig, err)
 	}
@@ -78,6 +84,7 @@ func mapper() meta.RESTMapper {
 	} {
 		m.Add(kind, meta.RESTScopeNamespace)
 	}
+	m.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
 	return m
 }
 

@@ -142,9 +142,19 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 	if err != nil {
 		return nil, nil, err
 	}
+	uid, err := identity(ctx, remote)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.move(ctx, c, uid); err != nil {
+		return nil, nil, err
+	}
 	p := place(c, r.Namespace)
 	known, err := claim(ctx, remote, p, c)
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.remember(ctx, c, uid); err != nil {
 		return nil, nil, err
 	}
 	if held, err = r.apply(ctx, remote, p, known, c, f); err != nil {
@@ -202,14 +212,19 @@ func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
 		return client.IgnoreNotFound(fmt.Errorf("removing the finalizer: %w", err))
 	}
 	r.cells.forget(c.Name)
+	r.cells.forget(former + c.Name)
 	return nil
 }
 
 func (r *Reconciler) clear(ctx context.Context, c *v1alpha1.Cell) error {
-	remote, err := r.cells.to(ctx, c)
+	remote, err := r.home(ctx, c)
 	if err != nil {
 		return err
 	}
+	return r.clearIn(ctx, remote, c)
+}
+
+func (r *Reconciler) clearIn(ctx context.Context, remote client.Client, c *v1alpha1.Cell) error {
 	if others, err := isOthers(ctx, remote, r.Namespace, c); err != nil || others {
 		return err
 	}

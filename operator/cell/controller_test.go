@@ -210,7 +210,7 @@ func revoked(t *testing.T, w *world) {
 	w.secret(t, "asia-1", w.kubeconfig(t, w.Config.Host, "no-such-token"))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err)
-	w.requireReason(t, "asia-1", v1alpha1.ReasonApplyFailed, "looking for the parts of other Cells")
+	w.requireReason(t, "asia-1", v1alpha1.ReasonApplyFailed, "asking which cluster this is (namespace kube-system): Unauthorized")
 	w.secret(t, "asia-1", w.access)
 	w.reconcile(t, "asia-1")
 }
