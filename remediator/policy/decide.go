@@ -27,7 +27,8 @@ type run struct {
 	// observed names, for each cluster, the repair that a policy that only
 	// observes would do first. It takes no place from those that act.
 	observed map[clusterRef]string
-	path     map[clusterRef]tally
+	// paths are those to the API servers of clusters with suspects.
+	paths map[clusterRef]tally
 	// gates are by the age of evidence that they allow.
 	gates map[time.Duration]gate
 	plan  Plan
@@ -36,9 +37,8 @@ type run struct {
 func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run {
 	r := &run{
 		ix: newIndex(s, now), policies: policies, now: now,
-		begins: map[string]string{}, observed: map[clusterRef]string{}, gates: map[time.Duration]gate{},
+		begins: map[string]string{}, observed: map[clusterRef]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
-	r.path = r.ix.controlPath()
 	r.busy = r.ix.busy()
 	return r
 }
@@ -110,7 +110,7 @@ func (r *run) suspects() []place {
 	found := map[*Machine]place{}
 	for i := range r.ix.centrals {
 		for ref := range r.ix.centrals[i].unhealthy {
-			for _, p := range r.ix.byNode[ref] {
+			for _, p := range r.ix.on(ref) {
 				found[p.machine] = p
 			}
 		}
@@ -231,7 +231,7 @@ func (r *run) subject(p place) subject {
 		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
 	}
 	s.needs = r.demand(p)
-	if n := len(r.ix.byNode[ref]); n > 1 {
+	if n := len(r.ix.on(ref)); n > 1 {
 		s.twins = fmt.Sprintf("%d machines claim node %s", n, ref.Node)
 	} else if n := r.ix.hardware[p.machine.HardwareID]; n > 1 {
 		s.twins = fmt.Sprintf("%d machines claim hardware %s", n, p.machine.HardwareID)
@@ -263,7 +263,13 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 }
 
 func (r *run) suspectPath(s subject) (Reason, string) {
-	if t := r.path[clusterRef{s.ref.Cell, s.ref.Cluster}]; t.suspect() {
+	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
+	t, known := r.paths[cluster]
+	if !known {
+		t = r.ix.controlPath(cluster)
+		r.paths[cluster] = t
+	}
+	if t.suspect() {
 		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, s.ref.Cluster)
 	}
 	return "", ""

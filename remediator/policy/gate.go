@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -29,52 +30,56 @@ type gate struct {
 }
 
 func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
-	g := gate{map[clusterRef]*tally{}, map[rackRef]*tally{}}
-	bad, dark := ix.unhealthyRefs(), map[clusterRef]bool{}
-	for ref, places := range ix.byNode {
-		cluster := clusterRef{ref.Cell, ref.Cluster}
-		unseen, known := dark[cluster]
-		if !known {
-			unseen = ix.dark(cluster, maxAge, now)
-			dark[cluster] = unseen
-		}
-		for _, p := range places {
-			if p.machine.InUse {
-				g.add(ref, p.machine.Zone, p.machine.Rack, unseen || bad[ref] || ix.unavailable(p.machine))
+	g := gate{make(map[clusterRef]*tally, len(ix.clusters)), map[rackRef]*tally{}}
+	unwell := ix.unwell()
+	for ref, c := range ix.clusters {
+		unseen := ix.dark(c, maxAge, now)
+		of, rack, last := &tally{}, (*tally)(nil), rackRef{}
+		for _, p := range c.places {
+			if !p.machine.InUse || p.machine.Node == "" {
+				continue
 			}
+			if at := (rackRef{ref.cell, p.machine.Zone, p.machine.Rack}); rack == nil || at != last {
+				rack, last = g.rack(at), at
+			}
+			bad := unseen || unwell[p.machine] || ix.unavailable(p.machine)
+			of.add(bad)
+			rack.add(bad)
+		}
+		if of.machines > 0 {
+			g.clusters[ref] = of
 		}
 	}
 	g.addUnmatched(ix)
 	return g
 }
 
+func (g gate) rack(ref rackRef) *tally {
+	t := g.racks[ref]
+	if t == nil {
+		t = &tally{}
+		g.racks[ref] = t
+	}
+	return t
+}
+
+func (t *tally) add(bad bool) {
+	t.machines++
+	if bad {
+		t.unhealthy++
+	}
+}
+
 // dark says whether some source does not see a cluster, now.
-func (ix *index) dark(cluster clusterRef, maxAge time.Duration, now time.Time) bool {
-	ref := NodeRef{Cell: cluster.cell, Cluster: cluster.cluster}
+func (ix *index) dark(c *cluster, maxAge time.Duration, now time.Time) bool {
+	ref := NodeRef{Cell: c.cell, Cluster: c.cluster}
 	for i := range ix.centrals {
 		f := ix.centrals[i].fact(ref)
 		if reason, _ := f.silent(ref); reason != "" || f.stale(maxAge, now) != "" || !f.up.Up {
 			return true
 		}
 	}
-	read := ix.live[cluster]
-	return len(ix.centrals) < quorum || (read != nil && read.blind(maxAge, now) != "")
-}
-
-func (g gate) add(ref NodeRef, zone, rack string, bad bool) {
-	cluster, r := clusterRef{ref.Cell, ref.Cluster}, rackRef{ref.Cell, zone, rack}
-	if g.clusters[cluster] == nil {
-		g.clusters[cluster] = &tally{}
-	}
-	if g.racks[r] == nil {
-		g.racks[r] = &tally{}
-	}
-	g.clusters[cluster].machines++
-	g.racks[r].machines++
-	if bad {
-		g.clusters[cluster].unhealthy++
-		g.racks[r].unhealthy++
-	}
+	return len(ix.centrals) < quorum || (c.read != nil && c.read.blind(maxAge, now) != "")
 }
 
 // addUnmatched counts unhealthy nodes that no machine bears: they raise the
@@ -95,7 +100,7 @@ func (ix *index) unmatched() map[NodeRef]NodeSample {
 	found := map[NodeRef]NodeSample{}
 	for i := range ix.centrals {
 		for ref, s := range ix.centrals[i].unhealthy {
-			if len(ix.byNode[ref]) == 0 {
+			if len(ix.on(ref)) == 0 {
 				found[ref] = s
 			}
 		}
@@ -103,28 +108,41 @@ func (ix *index) unmatched() map[NodeRef]NodeSample {
 	return found
 }
 
-// unhealthyRefs unites every sign that a node is not well. A sample that a
-// central keeps though the live node is Ready is no such sign.
-func (ix *index) unhealthyRefs() map[NodeRef]bool {
-	bad := map[NodeRef]bool{}
+// unwell unites every sign that the node of a machine is not well. A sample that
+// a central keeps though the live node is Ready is no such sign.
+func (ix *index) unwell() map[*Machine]bool {
+	bad := map[*Machine]bool{}
 	for i := range ix.centrals {
 		for ref := range ix.centrals[i].unhealthy {
-			if !ix.liveReady(ref) {
-				bad[ref] = true
+			if on := ix.on(ref); len(on) > 0 && !ix.liveReady(ref) {
+				mark(bad, on)
 			}
 		}
 	}
-	for ref, n := range ix.liveNodes {
-		if n.Ready != "True" || n.Unschedulable || n.Deleting {
-			bad[ref] = true
-		}
-	}
-	for ref, l := range ix.leases {
-		if read := ix.live[clusterRef{ref.Cell, ref.Cluster}]; !l.beats(read.ReadAt) {
-			bad[ref] = true
-		}
+	for _, c := range ix.clusters {
+		c.unwell(bad)
 	}
 	return bad
+}
+
+// unwell marks the machines whose Node or Lease says that they are not well.
+func (c *cluster) unwell(bad map[*Machine]bool) {
+	for _, n := range c.nodes {
+		if n.Ready != "True" || n.Unschedulable || n.Deleting {
+			mark(bad, c.on(n.Name))
+		}
+	}
+	for _, l := range c.leases {
+		if !l.beats(c.read.ReadAt) {
+			mark(bad, c.on(l.Node))
+		}
+	}
+}
+
+func mark(bad map[*Machine]bool, places []place) {
+	for _, p := range places {
+		bad[p.machine] = true
+	}
 }
 
 // liveReady says whether the node itself, just read, is Ready with a Lease in time.
@@ -173,25 +191,24 @@ func (g gate) blocks(p place, percent int) (Reason, string) {
 	return "", ""
 }
 
-// controlPath counts the cluster's machines whose Lease is old or missing. Two
+// controlPath counts the cluster's nodes whose Lease is old or missing. Two
 // or more that are a fifth of the cluster point at the path between kubelets
 // and API server rather than at the machines.
-func (ix *index) controlPath() map[clusterRef]tally {
-	old := map[clusterRef]tally{}
-	for ref, places := range ix.byNode {
-		cluster := clusterRef{ref.Cell, ref.Cluster}
-		read := ix.live[cluster]
-		if read == nil || read.Err != "" || !places[0].machine.InUse {
+func (ix *index) controlPath(ref clusterRef) tally {
+	var t tally
+	c := ix.clusters[ref]
+	if c == nil || c.read == nil || c.read.Err != "" {
+		return t
+	}
+	for i, p := range c.places {
+		again := i > 0 && c.places[i-1].machine.Node == p.machine.Node
+		if p.machine.Node == "" || again || !slices.ContainsFunc(c.on(p.machine.Node), func(p place) bool { return p.machine.InUse }) {
 			continue
 		}
-		t := old[cluster]
-		t.machines++
-		if l := ix.leases[ref]; l == nil || !l.beats(read.ReadAt) {
-			t.unhealthy++
-		}
-		old[cluster] = t
+		l := find(c.leases, p.machine.Node, nodeOfLease)
+		t.add(l == nil || !l.beats(c.read.ReadAt))
 	}
-	return old
+	return t
 }
 
 func (t tally) suspect() bool { return t.unhealthy >= 2 && t.unhealthy*5 >= t.machines }

@@ -21,20 +21,19 @@ type place struct {
 
 // index is a snapshot made quick to ask. It is built once for each decision.
 type index struct {
-	snapshot  *Snapshot
-	cells     map[string]*Cell
-	byUID     map[string]place
-	byNode    map[NodeRef][]place
-	hardware  map[string]int
-	centrals  []centralIndex
-	live      map[clusterRef]*LiveCluster
-	liveNodes map[NodeRef]*LiveNode
-	leases    map[NodeRef]*Lease
-	open      map[string]*api.Remediation // by machine UID
-	closed    map[string]*api.Remediation // by name
-	lastEnd   map[string]ending           // by hardware id, else machine UID
-	failed    map[string]string           // by the same: a repair that failed and nobody acknowledged
-	checks    map[string]*NodeChecks      // by the repair's name
+	snapshot *Snapshot
+	cells    map[string]*Cell
+	// machines are all that there are, those of a cluster side by side.
+	machines []place
+	clusters map[clusterRef]*cluster
+	byUID    map[string]place
+	hardware map[string]int
+	centrals []centralIndex
+	open     map[string]*api.Remediation // by machine UID
+	closed   map[string]*api.Remediation // by name
+	lastEnd  map[string]ending           // by hardware id, else machine UID
+	failed   map[string]string           // by the same: a repair that failed and nobody acknowledged
+	checks   map[string]*NodeChecks      // by the repair's name
 }
 
 // ending is when a machine was last left by a repair, or by the request for one.
@@ -67,54 +66,15 @@ func newIndex(s *Snapshot, now time.Time) *index {
 	return ix
 }
 
-func (ix *index) addInventory() {
-	n := 0
-	for i := range ix.snapshot.Cells {
-		n += len(ix.snapshot.Cells[i].Machines)
-	}
-	ix.cells = make(map[string]*Cell, len(ix.snapshot.Cells))
-	ix.byUID = make(map[string]place, n)
-	ix.byNode = make(map[NodeRef][]place, n)
-	ix.hardware = make(map[string]int, n)
-	slots := make([]place, n)
-	for i := range ix.snapshot.Cells {
-		cell := &ix.snapshot.Cells[i]
-		ix.cells[cell.Name] = cell
-		for j := range cell.Machines {
-			n--
-			slots[n] = place{cell, &cell.Machines[j]}
-			ix.addMachine(slots[n:n+1:n+1], cell.Name)
-		}
-	}
-}
-
-// addMachine takes a slice of one, so that the ordinary machine, alone on its
-// node, costs no allocation of its own.
-func (ix *index) addMachine(one []place, cell string) {
-	m := one[0].machine
-	ix.byUID[m.UID] = one[0]
-	if m.HardwareID != "" {
-		ix.hardware[m.HardwareID]++
-	}
-	if m.Node == "" {
-		return
-	}
-	ref := NodeRef{cell, m.Cluster, m.Node}
-	if others := ix.byNode[ref]; len(others) > 0 {
-		one = append(others, one[0])
-	}
-	ix.byNode[ref] = one
-}
-
 // addCentrals keeps of several samples (an edge may have replicas) the freshest,
 // and of a cluster's state the worse one.
 func (ix *index) addCentrals() {
 	for i := range ix.snapshot.Centrals {
 		c := centralIndex{
 			Central:    &ix.snapshot.Centrals[i],
-			heartbeats: map[string]time.Time{},
-			up:         map[clusterRef]ClusterSample{},
-			unhealthy:  map[NodeRef]NodeSample{},
+			heartbeats: make(map[string]time.Time, len(ix.snapshot.Centrals[i].Heartbeats)),
+			up:         make(map[clusterRef]ClusterSample, len(ix.snapshot.Centrals[i].ClustersUp)),
+			unhealthy:  make(map[NodeRef]NodeSample, len(ix.snapshot.Centrals[i].Unhealthy)),
 			partial:    map[string]string{},
 		}
 		for _, w := range c.Partial {
@@ -177,26 +137,6 @@ func worse(seen map[clusterRef]ClusterSample, ref clusterRef, u ClusterSample) C
 	}
 	u.Up = u.Up && old.Up
 	return u
-}
-
-func (ix *index) addLive() {
-	nodes, leases := 0, 0
-	for i := range ix.snapshot.Clusters {
-		nodes, leases = nodes+len(ix.snapshot.Clusters[i].Nodes), leases+len(ix.snapshot.Clusters[i].Leases)
-	}
-	ix.live = make(map[clusterRef]*LiveCluster, len(ix.snapshot.Clusters))
-	ix.liveNodes = make(map[NodeRef]*LiveNode, nodes)
-	ix.leases = make(map[NodeRef]*Lease, leases)
-	for i := range ix.snapshot.Clusters {
-		c := &ix.snapshot.Clusters[i]
-		ix.live[clusterRef{c.Cell, c.Cluster}] = c
-		for j := range c.Nodes {
-			ix.liveNodes[NodeRef{c.Cell, c.Cluster, c.Nodes[j].Name}] = &c.Nodes[j]
-		}
-		for j := range c.Leases {
-			ix.leases[NodeRef{c.Cell, c.Cluster, c.Leases[j].Node}] = &c.Leases[j]
-		}
-	}
 }
 
 func (ix *index) addRemediations(now time.Time) {

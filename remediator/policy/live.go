@@ -19,10 +19,6 @@ type liveFact struct {
 	lease   *Lease
 }
 
-func (ix *index) liveFact(ref NodeRef) liveFact {
-	return liveFact{ix.live[clusterRef{ref.Cell, ref.Cluster}], ix.liveNodes[ref], ix.leases[ref]}
-}
-
 // unreadable says why the live state is not known; empty means that it is.
 func (l liveFact) unreadable(maxAge time.Duration, now time.Time) string {
 	switch {

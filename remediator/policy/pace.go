@@ -54,7 +54,7 @@ func (ix *index) busy() map[clusterRef]occupants {
 			begun(ref, rem.Name)
 		}
 	}
-	for _, p := range ix.byUID {
+	for _, p := range ix.machines {
 		ref := clusterRef{p.cell.Name, p.machine.Cluster}
 		if p.machine.Request != nil {
 			begun(ref, p.machine.Request.ID)

@@ -28,7 +28,7 @@ func standing(rem *api.Remediation, m *Machine) bool {
 // withdrawals finds the requests whose repair has ended.
 func (ix *index) withdrawals() []Withdrawal {
 	var found []Withdrawal
-	for _, p := range ix.byUID {
+	for _, p := range ix.machines {
 		if m := p.machine; m.Request != nil && ix.closed[m.Request.ID] != nil {
 			found = append(found, Withdrawal{Cell: p.cell.Name, Namespace: m.Namespace, Machine: m.Name, UID: m.UID, ID: m.Request.ID})
 		}

@@ -108,12 +108,22 @@ func (w *world) lease(name string) *policy.Lease {
 // fail lets a node's kubelet have been dead for ten minutes, seen by all.
 func (w *world) fail(name string) {
 	m := w.machine(name)
-	n, l := w.node(name), w.lease(name)
+	w.failed(w.cellOf(m), m, w.node(name), w.lease(name))
+}
+
+// failLast is fail for one node of the cluster that was added last.
+func (w *world) failLast(i int) {
+	cell, live := &w.Cells[len(w.Cells)-1], &w.Clusters[len(w.Clusters)-1]
+	first := len(cell.Machines) - len(live.Nodes)
+	w.failed(cell.Name, &cell.Machines[first+i], &live.Nodes[i], &live.Leases[i])
+}
+
+func (w *world) failed(cell string, m *policy.Machine, n *policy.LiveNode, l *policy.Lease) {
 	n.Ready, n.Since, n.Heartbeat = "Unknown", now.Add(-10*time.Minute), now.Add(-11*time.Minute)
 	l.Renewed = now.Add(-11 * time.Minute)
 	for i := range w.Centrals {
 		w.Centrals[i].Unhealthy = append(w.Centrals[i].Unhealthy, policy.NodeSample{
-			Cell: w.cellOf(m), Cluster: m.Cluster, Node: name, Zone: m.Zone, Rack: m.Rack, Reason: "Unknown", At: now.Add(-4 * time.Second),
+			Cell: cell, Cluster: m.Cluster, Node: m.Node, Zone: m.Zone, Rack: m.Rack, Reason: "Unknown", At: now.Add(-4 * time.Second),
 		})
 	}
 }
