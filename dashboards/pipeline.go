@@ -162,17 +162,20 @@ func sizes() []panel {
 		},
 		{
 			kind: graph, title: "Cascades against their limit", unit: units.PercentUnit, width: 8, height: 8,
-			description: "Series of each shard of a cascade, by what it should hold at most. Above the limit the shard is split.",
+			description: "Series of cells that each shard of a cascade has, by what it should have at most. Above the limit the shard is split.",
 			queries: []query{{
-				"max by (geography, cascade_shard) (cascade:series:count) / (max by (geography, cascade_shard) (cascade:series_limit:count) > 0)", cascadeShard, "",
+				"max by (geography, cascade_shard) (cascade:series_passed:count) / (max by (geography, cascade_shard) (cascade:series_limit:count) > 0)", cascadeShard, "",
 			}},
 			runbook: "PharosCascadeNearLimit", opens: toGeography(), rows: true,
 		},
 		{
-			kind: graph, title: "Series of the centrals", unit: units.Short, width: 8, height: 8,
-			description: "Series that each central holds in memory.",
-			queries:     []query{{`max by (central) (prometheus_tsdb_head_series{job="central"})`, "{{central}}", ""}},
-			runbook:     "PharosCentralDown",
+			kind: graph, title: "Series in memory", unit: units.Short, width: 8, height: 8,
+			description: "Series that each central and each shard of a cascade holds in memory, those among them that ended within hours.",
+			queries: []query{
+				{`max by (central) (prometheus_tsdb_head_series{job="central"})`, "{{central}}", ""},
+				{"max by (geography, cascade_shard) (cascade:series:count)", "cascade " + cascadeShard, ""},
+			},
+			runbook: "PharosCentralDown",
 		},
 	}
 }

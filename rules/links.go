@@ -69,6 +69,16 @@ func (c Contract) undeclared(at Tier) (record, expr string, ok bool) {
 		fmt.Sprintf("count({%s!=\"\", __name__!~%q}) or vector(0)", place, strings.Join(known, "|")), true
 }
 
+// passed is the rule by which a cascade counts what it has of its cells and hands
+// up, as a shard plan counts cells. What its server holds in memory is more: for
+// hours what ended, as the cells that went to another shard.
+func (c Contract) passed(at Tier) (record, expr string, ok bool) {
+	if at != Cascade {
+		return "", "", false
+	}
+	return "cascade:series_passed:count", fmt.Sprintf("count({cell!=\"\", __name__=~%q}) or vector(0)", c.Keep(Central)), true
+}
+
 // impossible is the rule by which a cascade counts, for each cell, values that
 // cannot be: of natural series those that are below nought, infinite or no
 // number. One of them would make a sum what no cell said. It is nought for a cell

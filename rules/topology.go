@@ -33,7 +33,7 @@ func (c Contract) topology(t Tier, constants []Constant) (map[string][]byte, err
 	for name, some := range pieces {
 		group := topologyGroup(some)
 		group.Name = strings.TrimSuffix(name, FileSuffix)
-		for _, counted := range []func(Tier) (record, expr string, ok bool){c.undeclared, c.impossible} {
+		for _, counted := range []func(Tier) (record, expr string, ok bool){c.undeclared, c.passed, c.impossible} {
 			if record, expr, ok := counted(t); ok && name == fleet {
 				group.Rules = append(group.Rules, rulefmt.Rule{Record: record, Expr: expr})
 			}

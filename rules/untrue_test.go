@@ -150,3 +150,25 @@ func TestWhateverIsSummedIsNatural(t *testing.T) {
 		require.Equal(t, found[d.Name], d.Natural, "%s is natural, and no aggregate reads it", d.Name)
 	}
 }
+
+// TestWhatMovedAwayCountsForNoLimit has a cascade that read two cells until one of
+// them moved to another shard.
+func TestWhatMovedAwayCountsForNoLimit(t *testing.T) {
+	const moved = `
+load 15s
+	cell:heartbeat:timestamp_seconds{geography="asia", region="east", cell="stays", edge_replica="a"} 0+15xN
+	cluster:nodes:count{geography="asia", region="east", cell="stays", cluster="shop", edge_replica="a"} 9xN
+	cluster:nodes:count{geography="asia", region="east", cell="stays", cluster="shop", edge_replica="b"} 9xN
+	cluster:nodes:count{geography="asia", region="east", cell="moved", cluster="shop", edge_replica="a"} 9x2000 stale
+	cell:clock_ahead:seconds{geography="asia", region="east", cell="stays"} 0xN
+	geography:edge_expected:info{geography="asia", region="east", cell="stays", edge_shard="0"} 1xN
+	cascade:heartbeat:timestamp_seconds 0+15xN
+	up{job="federate-edge", geography="asia", region="east", cell="stays"} 1xN
+`
+	expr := ruleOf(t, rules.Cascade, "cascade:series_passed:count")
+	for world, want := range map[string]float64{moved: 4, strings.Replace(moved, "9x2000 stale", "9xN", 1): 5, "load 15s\n\tup 1xN": 0} {
+		storage := load(t, world)
+		require.InDelta(t, want, ask(t, storage, expr)[0].F, 0, "what crosses, of each server of a pair, and neither what the cascade keeps nor what is its own")
+		require.NoError(t, storage.Close())
+	}
+}
