@@ -65,13 +65,13 @@ func New(o workload.Options) (*Reconciler, error) {
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
-// Cell, and for all Cells when a Federation changes.
+// Cell, and for those that a change of a Federation concerns.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("cell").
 		// Our own reports must not wake us: that would undo the backoff.
 		For(&v1alpha1.Cell{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
-		Watches(&v1alpha1.Federation{}, r.All(&v1alpha1.CellList{})).
+		Watches(&v1alpha1.Federation{}, r.concerned()).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryMin, retryMax),

@@ -186,12 +186,15 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 // plan decides which shard reads which cell, and writes that down before it is
 // done: a cell must not leave a shard in a configuration that no status knows.
 func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (Layouts, error) {
+	before := f.DeepCopy()
+	if err := r.recover(ctx, f); err != nil {
+		return nil, err
+	}
 	heard := r.ears.listen(ctx, f, cells)
 	layouts, err := Plan(f, cells, heard)
 	if err != nil {
 		return nil, workload.Invalid(err)
 	}
-	before := f.DeepCopy()
 	f.Status.Geographies = Status(f, cells, layouts, heard)
 	if equality.Semantic.DeepEqual(before.Status.Geographies, f.Status.Geographies) {
 		return layouts, nil

@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,12 +92,7 @@ func TestCentralsAreChangedInTurn(t *testing.T) {
 // look lets a new operator look once, and gives what the Federation then says.
 func (p *pair) look(t *testing.T) string {
 	t.Helper()
-	var err error
-	p.r, err = New(workload.Options{
-		Client: p.operator, Live: p.operator, Recorder: events.NewFakeRecorder(64), Registry: prometheus.NewRegistry(),
-		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
-	})
-	require.NoError(t, err)
+	p.anew(t)
 	p.r.ears.connect = func(address string) (asker, error) {
 		return map[string]asker{"127.92.4.1:9090": p.a, "127.92.4.2:9090": p.b}[address], nil
 	}

@@ -36,12 +36,19 @@ func newWorld(t *testing.T) *world {
 		w.Create(t, o)
 	}
 	w.operator = testkit.Client(t, testkit.As(w.Config, "operator"))
+	w.anew(t)
+	return w
+}
+
+// anew begins with an operator that knows nothing but what the API server tells it.
+func (w *world) anew(t *testing.T) {
+	t.Helper()
+	var err error
 	w.r, err = New(workload.Options{
 		Client: w.operator, Live: w.operator, Recorder: events.NewFakeRecorder(64), Registry: prometheus.NewRegistry(),
 		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
 	})
 	require.NoError(t, err)
-	return w
 }
 
 func (w *world) cell(t *testing.T, name, geography string, endpoints ...string) {
