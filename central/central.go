@@ -39,6 +39,14 @@ type Options struct {
 	Link promcfg.Link
 	// LongTerm are stores that everything recorded is written to, in any order.
 	LongTerm []LongTerm
+	// Alertmanagers is how many there should be in the hub, found by their pods, each
+	// of which is sent every alert.
+	Alertmanagers uint
+	// Existing are Alertmanagers of others that are sent every alert as well, in any
+	// order.
+	Existing []Alertmanager
+	// Robots are those that the relay should tell, in any order.
+	Robots []string
 	// Contract says what may cross. Nil means the one that is built in.
 	Contract *rules.Contract
 	// Static names the targets outright, where there is no API server to
@@ -99,6 +107,8 @@ func (o Options) normalized() Options {
 	o.Replicas = slices.Sorted(slices.Values(o.Replicas))
 	o.Geographies = slices.Sorted(slices.Values(o.Geographies))
 	o.Cells = slices.SortedFunc(slices.Values(o.Cells), func(a, b Cell) int { return cmp.Compare(a.Name, b.Name) })
+	o.Existing = slices.SortedFunc(slices.Values(o.Existing), func(a, b Alertmanager) int { return cmp.Compare(a.Name, b.Name) })
+	o.Robots = slices.Sorted(slices.Values(o.Robots))
 	return o
 }
 
@@ -108,6 +118,7 @@ func constants(o Options) []rules.Constant {
 		{Record: "fleet:interval:seconds", Value: o.Interval.Seconds()},
 		{Record: "fleet:cells_expected:count", Value: float64(len(o.Cells))},
 	}
+	out = append(out, told(o)...)
 	for _, r := range o.Replicas {
 		out = append(out, expected("fleet:central_expected:info", map[string]string{"central": r}))
 	}

@@ -28,6 +28,9 @@ func (o Options) check() error {
 	if err := o.checkLink(); err != nil {
 		return err
 	}
+	if err := o.checkAlertmanagers(); err != nil {
+		return err
+	}
 	if o.Static == nil {
 		return promcfg.CheckURL("API server URL", o.APIServer.BaseURL(), "https")
 	}

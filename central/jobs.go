@@ -9,10 +9,8 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-const alertmanagerPort = 9093
-
 func scrapes(o Options, contract rules.Contract) []promcfg.ScrapeConfig {
-	all := []promcfg.ScrapeConfig{centrals(o), cascades(o, contract), peers(o)}
+	all := append([]promcfg.ScrapeConfig{centrals(o), cascades(o, contract), peers(o)}, tellers(o, contract)...)
 	if o.Static == nil {
 		all = append(all, programs(o, contract))
 	}
@@ -30,10 +28,13 @@ func programs(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 			{SourceLabels: []string{"__meta_kubernetes_pod_container_port_name"}, Regex: "http", Action: "keep"},
 			{SourceLabels: []string{"__meta_kubernetes_pod_label_app_kubernetes_io_component"}, TargetLabel: "component"},
 		},
-		MetricRelabel: []promcfg.Relabel{{
-			SourceLabels: []string{"__name__"}, Regex: strings.Join(contract.RawFrom("pharos"), "|"), Action: "keep",
-		}},
+		MetricRelabel: keep(contract, "pharos"),
 	}
+}
+
+// keep leaves what the contract declares of a source.
+func keep(contract rules.Contract, source string) []promcfg.Relabel {
+	return []promcfg.Relabel{{SourceLabels: []string{"__name__"}, Regex: strings.Join(contract.RawFrom(source), "|"), Action: "keep"}}
 }
 
 // centrals scrapes every central, this one as well, so that each knows whether
@@ -97,24 +98,6 @@ func mostShards(cells []Cell) uint {
 		most = max(most, c.Shards)
 	}
 	return most
-}
-
-// alertmanagers sends every alert to every Alertmanager, never through a
-// Service, and takes the replica labels off, so that what both centrals say of
-// one thing is one alert.
-func alertmanagers(o Options) *promcfg.Alerting {
-	out := &promcfg.Alerting{
-		AlertRelabelConfigs: []promcfg.Relabel{{Regex: "(edge|cascade|central)_replica", Action: "labeldrop"}},
-	}
-	am := promcfg.Alertmanager{Timeout: promcfg.Duration(o.Interval)}
-	if o.Static == nil {
-		am.Kubernetes = []promcfg.KubernetesSD{o.pods("alertmanager")}
-		am.Relabel = promcfg.PodAddress(alertmanagerPort)
-	} else {
-		am.Static = []promcfg.StaticGroup{{Targets: o.Static.Alertmanagers}}
-	}
-	out.Alertmanagers = []promcfg.Alertmanager{am}
-	return out
 }
 
 func (o Options) pods(component string) promcfg.KubernetesSD {

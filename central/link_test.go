@@ -82,10 +82,10 @@ func TestACentralReadsOrIsWrittenTo(t *testing.T) {
 		return out
 	}
 	require.Empty(t, static().Flags())
-	require.Equal(t, []string{"central", "federate-cascade", "federate-central"}, jobs(static()))
+	require.Equal(t, []string{"central", "federate-cascade", "federate-central", "alertmanager"}, jobs(static()))
 	require.Zero(t, loaded(t, static()).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
 	require.Equal(t, []string{promcfg.ReceiveFlag, promcfg.FlushFlag}, stored().Flags())
-	require.Equal(t, []string{"central", "cascade", "federate-central"}, jobs(stored()), "whether a cascade answers is known all the same")
+	require.Equal(t, []string{"central", "cascade", "federate-central", "alertmanager"}, jobs(stored()), "whether a cascade answers is known all the same")
 	require.Equal(t, model.Duration(4*time.Hour), loaded(t, stored()).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
 }
 

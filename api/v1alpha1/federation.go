@@ -30,6 +30,7 @@ type Federation struct {
 
 // FederationSpec is what the operator runs in the hub and renders for every cell.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.alerting) || !has(self.alerting.replicas) || self.alerting.replicas < 2 || !has(self.network) || !has(self.network.serviceAddressing) || self.network.serviceAddressing != 'ClusterIP'",message="alerting.replicas above 1 needs DNS in the hub: Alertmanagers find each other by a name that stands for all of them, which no ClusterIP does"
 // +kubebuilder:validation:XValidation:rule="(has(self.edge) && has(self.edge.retention)) || !has(self.retention) || !self.retention.matches('^(0*([0-9]|1[0-9]|2[0-5])h|0*[01]d|0*w)$')",message="retention is also the edges', and an edge needs at least 26h: the error ratio over a day, which alerts on a slow burn of the error budget read, is made from its samples. Set edge.retention to keep less elsewhere"
 type FederationSpec struct {
 	// Geographies are the domains of the cascades. A Cell names one of them.
@@ -267,7 +268,30 @@ type Network struct {
 }
 
 // Alerting says who is told of an alert, and how soon.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || self.replicas > 0 || (has(self.alertmanagers) && size(self.alertmanagers) > 0)",message="replicas 0 needs alertmanagers: without any Alertmanager nobody is told of anything"
+// +kubebuilder:validation:XValidation:rule="!has(self.replicas) || self.replicas > 0 || !(has(self.heartbeat) || has(self.groupWaitSeconds) || has(self.groupIntervalSeconds))",message="heartbeat, groupWaitSeconds and groupIntervalSeconds are of the Alertmanagers that Pharos runs: with replicas 0 set them in your own"
 type Alerting struct {
+	// Replicas is how many Alertmanagers run in the hub, which gossip what was told
+	// and what is silenced. Every central sends to each. 0 means that there are
+	// others, in alertmanagers. Unset means 2, or 1 where serviceAddressing is
+	// ClusterIP.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=3
+	Replicas *int32 `json:"replicas,omitempty"`
+	// Alertmanagers are those that exist already. Every central sends to each of
+	// them, too. Whom they tell, and what silences what, is in their own
+	// configuration.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	Alertmanagers []ExistingAlertmanager `json:"alertmanagers,omitempty"`
+	// Heartbeat is an outside service that calls somebody when it hears nothing
+	// more. Unset means that nobody notices when alerts cannot be sent.
+	// +optional
+	Heartbeat *Heartbeat `json:"heartbeat,omitempty"`
 	// GroupWaitSeconds is how long Alertmanager waits for more alerts of a
 	// group before it tells of the first. Unset means 30.
 	// +optional
@@ -286,6 +310,48 @@ type Alerting struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=16
 	DingTalk []DingTalkRobot `json:"dingTalk,omitempty"`
+}
+
+// Heartbeat is a web hook that PharosWatchdog, which always fires, is sent to for
+// as long as alerts flow and people can be told.
+type Heartbeat struct {
+	// SecretName is a Secret beside the operator whose key url has the address,
+	// because whoever knows it can keep the service quiet.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$`
+	SecretName string `json:"secretName,omitempty"`
+	// IntervalSeconds is how often it is sent. Let the service wait for several of
+	// them, and five minutes at least. Unset means 60.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=3600
+	IntervalSeconds *int32 `json:"intervalSeconds,omitempty"`
+}
+
+// ExistingAlertmanager is one that somebody else runs.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.bearerTokenSecret) || self.url.startsWith('https://')",message="a token needs an https url: over plain http everybody on the way could read it"
+type ExistingAlertmanager struct {
+	// Name of the Alertmanager, for alerts about it.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
+	// URL of one Alertmanager, for example http://alertmanager-0.example.org:9093.
+	// Each member of a cluster is listed: what balances between them loses alerts.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	// +kubebuilder:validation:Pattern=`^https?://[^\s/?#@]+(/[^\s?#]*)?$`
+	URL string `json:"url,omitempty"`
+	// BearerTokenSecret is a Secret beside the operator whose key token is sent
+	// along. Unset means that nothing is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	BearerTokenSecret string `json:"bearerTokenSecret,omitempty"`
 }
 
 // DingTalkRobot is one custom robot of a DingTalk group.

@@ -44,6 +44,18 @@ func federations() map[string]struct {
 	store := func(s v1alpha1.LongTermStore) client.Object {
 		return federation(func(f *v1alpha1.FederationSpec) { f.LongTerm = []v1alpha1.LongTermStore{s} })
 	}
+	alerting := func(a v1alpha1.Alerting, of ...v1alpha1.ServiceAddressing) client.Object {
+		return federation(func(s *v1alpha1.FederationSpec) {
+			s.Alerting = a
+			for _, how := range of {
+				s.Network.ServiceAddressing = how
+			}
+		})
+	}
+	theirs := func(url, token string) []v1alpha1.ExistingAlertmanager {
+		return []v1alpha1.ExistingAlertmanager{{Name: "old", URL: url, BearerTokenSecret: token}}
+	}
+	none, one, three, four := ptr.To[int32](0), ptr.To[int32](1), ptr.To[int32](3), ptr.To[int32](4)
 	const both = "https://cascade-{geography}-{shard}.example.org/api/v1/write"
 	secured := func(kind v1alpha1.LinkType, url string, use ...v1alpha1.LinkKey) v1alpha1.Link {
 		if len(use) == 0 {
@@ -75,6 +87,18 @@ func federations() map[string]struct {
 		"a retention that is no duration":             {retention("ten days", ""), "spec.retention"},
 		"a link of its own kind":                      {link(v1alpha1.Link{Type: "Carrier"}), "spec.link.type"},
 		"a pull, said":                                {link(v1alpha1.Link{Type: v1alpha1.LinkFederate}), ""},
+		"three Alertmanagers":                         {alerting(v1alpha1.Alerting{Replicas: three}), ""},
+		"four Alertmanagers":                          {alerting(v1alpha1.Alerting{Replicas: four}), "spec.alerting.replicas"},
+		"Alertmanagers that cannot find each other":   {alerting(v1alpha1.Alerting{Replicas: three}, v1alpha1.ServiceClusterIP), "alerting.replicas above 1 needs DNS"},
+		"one that need not":                           {alerting(v1alpha1.Alerting{Replicas: one}, v1alpha1.ServiceClusterIP), ""},
+		"no Alertmanager at all":                      {alerting(v1alpha1.Alerting{Replicas: none}), "replicas 0 needs alertmanagers"},
+		"none but theirs":                             {alerting(v1alpha1.Alerting{Replicas: none, Alertmanagers: theirs("http://am:9093/x", "")}), ""},
+		"theirs beside ours":                          {alerting(v1alpha1.Alerting{Alertmanagers: theirs("https://am", "token")}), ""},
+		"a token for everybody":                       {alerting(v1alpha1.Alerting{Alertmanagers: theirs("http://am", "token")}), "a token needs an https url"},
+		"an Alertmanager without scheme":              {alerting(v1alpha1.Alerting{Alertmanagers: theirs("am:9093", "")}), "spec.alerting.alertmanagers[0].url"},
+		"a heartbeat":                                 {alerting(v1alpha1.Alerting{Heartbeat: &v1alpha1.Heartbeat{SecretName: "deadman"}}), ""},
+		"a heartbeat of nothing":                      {alerting(v1alpha1.Alerting{Heartbeat: &v1alpha1.Heartbeat{}}), "spec.alerting.heartbeat.secretName"},
+		"a heartbeat that nobody would send":          {alerting(v1alpha1.Alerting{Replicas: none, Alertmanagers: theirs("http://am", ""), Heartbeat: &v1alpha1.Heartbeat{SecretName: "deadman"}}), "with replicas 0 set them in your own"},
 		"a push to nowhere":                           {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite}), "a RemoteWrite link needs receiveURL"},
 		"a push to each shard":                        {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: both}), ""},
 		"a push to one of all shards":                 {link(v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "https://a-{geography}/w"}), "must contain {geography} and {shard}"},

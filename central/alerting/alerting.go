@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,9 +31,21 @@ type Options struct {
 	GroupWait time.Duration
 	// GroupInterval is how long a change in a group waits. Zero means 5 m.
 	GroupInterval time.Duration
+	// Heartbeat is who hears that alerts flow. Nil means nobody.
+	Heartbeat *Heartbeat
 	// RepeatInterval is how long until an alert that goes on is told of again.
 	// Zero means 4 h; critical alerts repeat after a quarter of it.
 	RepeatInterval time.Duration
+}
+
+// Heartbeat is a web hook outside of the fleet, which calls somebody once it is
+// asked no more.
+type Heartbeat struct {
+	// URLFile holds the address, which Alertmanager reads anew each time. It does
+	// not look for it beside its configuration, so the path is absolute.
+	URLFile string
+	// Interval from one call to the next.
+	Interval time.Duration
 }
 
 // robotName is what the API allows.
@@ -77,6 +90,9 @@ func (o Options) check() error {
 		return fmt.Errorf("group wait %s, group interval %s, repeat interval %s: must be at least 0s, 1s, and the group interval",
 			o.GroupWait, o.GroupInterval, o.RepeatInterval)
 	}
+	if h := o.Heartbeat; h != nil && (!filepath.IsAbs(h.URLFile) || h.Interval < time.Second) {
+		return fmt.Errorf("heartbeat: file %q, interval %s: must be an absolute path, and at least 1s", h.URLFile, h.Interval)
+	}
 	for i, name := range o.Robots {
 		if err := CheckRobotName(name); err != nil {
 			return err
@@ -92,6 +108,9 @@ func receiverName(robot string) string { return "dingtalk-" + robot }
 
 func receivers(o Options) []receiver {
 	out := []receiver{{Name: nobody}}
+	if o.Heartbeat != nil {
+		out = append(out, receiver{Name: heartbeat, Webhooks: []webhook{{URLFile: o.Heartbeat.URLFile}}})
+	}
 	for _, robot := range o.Robots {
 		out = append(out, receiver{
 			Name: receiverName(robot),

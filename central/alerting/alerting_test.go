@@ -30,7 +30,9 @@ func TestRenderIsWhatBothAlertmanagersAccept(t *testing.T) {
 	local := options()
 	local.NotifyURL = "http://127.64.128.9:9095/"
 	local.GroupWait = 0
-	for name, o := range map[string]alerting.Options{"cluster": options(), "nobody": nobody, "local": local} {
+	beating := options()
+	beating.Heartbeat = &alerting.Heartbeat{URLFile: "/etc/secrets/heartbeat/url", Interval: time.Minute}
+	for name, o := range map[string]alerting.Options{"cluster": options(), "nobody": nobody, "local": local, "heartbeat": beating} {
 		t.Run(name, func(t *testing.T) {
 			files, err := alerting.Render(o)
 			require.NoError(t, err)
@@ -82,6 +84,30 @@ func TestEveryAlertReachesEveryRobotAndTheWatchdogNobody(t *testing.T) {
 	for _, r := range cfg.Receivers[1:] {
 		require.True(t, r.WebhookConfigs[0].SendResolved())
 	}
+}
+
+// The heartbeat alone is told of the watchdog, at each look at its group, and of no
+// end: silence is the end. It falls silent when people cannot be told.
+func TestTheHeartbeatIsToldThatAlertsFlow(t *testing.T) {
+	o := options()
+	o.Heartbeat = &alerting.Heartbeat{URLFile: "/etc/secrets/heartbeat/url", Interval: time.Minute}
+	tree, cfg := load(t, o)
+	beats := tree.Match(model.LabelSet{"alertname": "PharosWatchdog", "severity": "none"})
+	require.Len(t, beats, 1)
+	require.Equal(t, "heartbeat", beats[0].RouteOpts.Receiver)
+	require.Equal(t, time.Minute, beats[0].RouteOpts.GroupInterval)
+	require.Less(t, beats[0].RouteOpts.RepeatInterval, time.Minute)
+	require.Zero(t, beats[0].RouteOpts.GroupWait)
+	for _, r := range cfg.Receivers {
+		if r.Name == "heartbeat" {
+			require.False(t, r.WebhookConfigs[0].SendResolved())
+		}
+	}
+	others := tree.Match(model.LabelSet{"alertname": "SomebodyElses", "severity": "none"})
+	require.Equal(t, "nobody", others[0].RouteOpts.Receiver)
+	untold, watchdog := model.LabelSet{"alertname": "PharosPeopleUntold"}, model.LabelSet{"alertname": "PharosWatchdog", "severity": "none"}
+	require.True(t, silences(cfg, untold, watchdog), "who waits for it is the only one left to call somebody")
+	require.False(t, silences(cfg, model.LabelSet{"alertname": "PharosMessagesWaiting"}, watchdog))
 }
 
 func load(t *testing.T, o alerting.Options) (*dispatch.Route, *config.Config) {
@@ -206,6 +232,8 @@ func TestRenderRefuses(t *testing.T) {
 		"relay":                {func(o *alerting.Options) { o.NotifyURL = "notify:9095" }, "notify URL"},
 		"negative wait":        {func(o *alerting.Options) { o.GroupWait = -1 }, "group wait -1ns"},
 		"tiny interval":        {func(o *alerting.Options) { o.GroupInterval = time.Millisecond }, "group interval 1ms"},
+		"heartbeat somewhere":  {func(o *alerting.Options) { o.Heartbeat = &alerting.Heartbeat{URLFile: "url", Interval: time.Minute} }, `heartbeat: file "url"`},
+		"heartbeat that races": {func(o *alerting.Options) { o.Heartbeat = &alerting.Heartbeat{URLFile: "/url", Interval: 1} }, "interval 1ns"},
 		"repeats too soon":     {func(o *alerting.Options) { o.RepeatInterval = time.Second }, "repeat interval 1s"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -4,14 +4,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/common/model"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 )
 
-// nobody is the receiver of alerts that no person is told of.
-const nobody = "nobody"
+const (
+	// nobody is the receiver of alerts that no person is told of.
+	nobody = "nobody"
+	// heartbeat is the receiver that is told that alerts flow.
+	heartbeat = "heartbeat"
+	// watchdog is the alert that always fires.
+	watchdog = "PharosWatchdog"
+)
 
 type config struct {
 	Route        route         `yaml:"route"`
@@ -42,13 +49,13 @@ type receiver struct {
 }
 
 type webhook struct {
-	URL          string `yaml:"url"`
+	URL          string `yaml:"url,omitempty"`
+	URLFile      string `yaml:"url_file,omitempty"`
 	SendResolved bool   `yaml:"send_resolved"`
 }
 
-// routes sends the watchdog to nobody and every other alert to every robot.
-// The watchdog's own receiver is outside of the fleet: it reads Alertmanager's
-// API.
+// routes sends the watchdog to the heartbeat, if there is one, and every other
+// alert to every robot.
 func routes(o Options) route {
 	wait := promcfg.Duration(o.GroupWait)
 	interval, repeat := promcfg.Duration(o.GroupInterval), promcfg.Duration(o.RepeatInterval)
@@ -59,8 +66,11 @@ func routes(o Options) route {
 		GroupWait:      &wait,
 		GroupInterval:  &interval,
 		RepeatInterval: &repeat,
-		Routes:         []route{{Receiver: nobody, Matchers: []string{equals("severity", "none")}}},
 	}
+	if o.Heartbeat != nil {
+		root.Routes = append(root.Routes, beats(o.Heartbeat.Interval))
+	}
+	root.Routes = append(root.Routes, route{Receiver: nobody, Matchers: []string{equals("severity", "none")}})
 	for _, robot := range o.Robots {
 		root.Routes = append(root.Routes, route{
 			Receiver: receiverName(robot),
@@ -71,12 +81,29 @@ func routes(o Options) route {
 	return root
 }
 
+// beats tells the heartbeat of the watchdog at each interval. A group is looked at
+// once in its interval, and what was told less than repeat_interval ago is not told
+// again: were the two equal, a look that is early by a hair would leave one out.
+func beats(every time.Duration) route {
+	wait, interval, repeat := promcfg.Duration(0), promcfg.Duration(every), promcfg.Duration(every/2)
+	return route{
+		Receiver: heartbeat, Matchers: []string{equals("alertname", watchdog)}, GroupBy: []string{"alertname"},
+		GroupWait: &wait, GroupInterval: &interval, RepeatInterval: &repeat,
+	}
+}
+
 // inhibitions keep the cause and drop the symptoms. Labels that both alerts
 // lack count as equal.
 func inhibitions() []inhibitRule {
 	cellOf := []string{"geography", "region", "cell"}
 	clusterOf := append(slices.Clone(cellOf), "cluster")
 	return append([]inhibitRule{
+		{
+			// Who waits for the watchdog is the only one left to call somebody when
+			// people cannot be told: then it must fall silent.
+			SourceMatchers: []string{equals("alertname", "PharosPeopleUntold")},
+			TargetMatchers: []string{equals("alertname", watchdog)},
+		},
 		{
 			// Whatever is about a cluster is held while its cell cannot be seen.
 			SourceMatchers: []string{equals("alertname", "PharosCellStale")},

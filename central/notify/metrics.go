@@ -1,6 +1,7 @@
 package notify
 
 import (
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +24,7 @@ type metrics struct {
 	attempts *prometheus.CounterVec // robot, verdict
 	digests  *prometheus.CounterVec // robot
 	leftOut  *prometheus.CounterVec // robot
+	refusals *prometheus.CounterVec // robot, errcode
 }
 
 // robotMetrics are those of one robot's worker.
@@ -30,6 +32,7 @@ type robotMetrics struct {
 	attempts map[verdict]prometheus.Counter
 	digests  prometheus.Counter
 	leftOut  prometheus.Counter
+	refusals map[string]prometheus.Counter // by errcode
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -50,8 +53,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "pharos_notify_alerts_left_out_total",
 			Help: "Alerts of which a message gave only the number, because they were too many.",
 		}, []string{"robot"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "pharos_notify_refusals_total",
+			Help: "Notifications that were put aside because the provider refused them for good, by its code.",
+		}, []string{"robot", "errcode"}),
 	}
-	reg.MustRegister(m.received, m.attempts, m.digests, m.leftOut)
+	reg.MustRegister(m.received, m.attempts, m.digests, m.leftOut, m.refusals)
 	m.initialise(unknownRobot)
 	return m
 }
@@ -65,8 +72,11 @@ func (m *metrics) initialise(robot string) {
 func (m *metrics) forRobot(robot string) *robotMetrics {
 	m.initialise(robot)
 	r := &robotMetrics{
-		attempts: map[verdict]prometheus.Counter{},
-		digests:  m.digests.WithLabelValues(robot), leftOut: m.leftOut.WithLabelValues(robot),
+		attempts: map[verdict]prometheus.Counter{}, refusals: map[string]prometheus.Counter{},
+		digests: m.digests.WithLabelValues(robot), leftOut: m.leftOut.WithLabelValues(robot),
+	}
+	for _, code := range errcodes() {
+		r.refusals[code] = m.refusals.WithLabelValues(robot, code)
 	}
 	for _, v := range verdicts {
 		r.attempts[v] = m.attempts.WithLabelValues(robot, string(v))
@@ -76,6 +86,8 @@ func (m *metrics) forRobot(robot string) *robotMetrics {
 
 // spoolCollector reads the spools when it is scraped, so that no gauge can lag.
 type spoolCollector struct {
+	// dir has all of the spools.
+	dir    string
 	spools map[string]*spool
 	now    func() time.Time
 }
@@ -85,6 +97,10 @@ var (
 		"Notifications that wait to be sent.", []string{"robot"}, nil)
 	queueAgeDesc = prometheus.NewDesc("pharos_notify_queue_age_seconds",
 		"Age of the oldest notification that waits to be sent, 0 when none does.", []string{"robot"}, nil)
+	queueFillDesc = prometheus.NewDesc("pharos_notify_queue_fill_ratio",
+		"Share that is taken of the notifications that may wait.", []string{"robot"}, nil)
+	diskFreeDesc = prometheus.NewDesc("pharos_notify_disk_free_bytes",
+		"Bytes that are free on the volume of the spool.", nil, nil)
 	deadDesc = prometheus.NewDesc("pharos_notify_dead_letters",
 		"Notifications that the provider refused for good and that wait for a person.", []string{"robot"}, nil)
 )
@@ -93,6 +109,8 @@ var (
 func (c spoolCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queueDesc
 	ch <- queueAgeDesc
+	ch <- queueFillDesc
+	ch <- diskFreeDesc
 	ch <- deadDesc
 }
 
@@ -109,6 +127,17 @@ func (c spoolCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		gauge(queueDesc, float64(pending))
 		gauge(queueAgeDesc, age)
+		gauge(queueFillDesc, float64(pending)/maxPending)
 		gauge(deadDesc, float64(dead))
 	}
+	ch <- prometheus.MustNewConstMetric(diskFreeDesc, prometheus.GaugeValue, freeBytes(c.dir))
+}
+
+// freeBytes is nought where the volume cannot be asked: nothing can be kept there.
+func freeBytes(dir string) float64 {
+	var volume syscall.Statfs_t
+	if err := syscall.Statfs(dir, &volume); err != nil {
+		return 0
+	}
+	return float64(volume.Bavail) * float64(volume.Bsize)
 }

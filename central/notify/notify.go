@@ -90,7 +90,7 @@ func New(opts Options) (*Relay, error) {
 		spools[robot.Name] = s
 		r.workers[robot.Name] = r.newWorker(robot, s)
 	}
-	registry.MustRegister(spoolCollector{spools: spools, now: r.now})
+	registry.MustRegister(spoolCollector{dir: opts.SpoolDir, spools: spools, now: r.now})
 	server, err := obs.NewServer(obs.ServerOptions{
 		Address: opts.Listen, Registry: registry, Handler: r.handler(), Log: opts.Log,
 	})

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"time"
 )
 
@@ -77,16 +79,53 @@ func classifyCode(code int) verdict {
 	return verdictUnknown
 }
 
-func codeError(code int, message string) error {
-	switch code {
-	case codeOK:
-		return nil
+// answered is what the provider had to say against a message.
+type answered struct {
+	code    int
+	message string
+}
+
+// Error says what to do, where the code does.
+func (a *answered) Error() string {
+	message := oneLine(a.message)
+	switch a.code {
 	case codeNoToken:
-		return fmt.Errorf("provider knows no such access token (%d %s); check accessTokenFile", code, oneLine(message))
+		return fmt.Sprintf("provider knows no such access token (%d %s); check accessTokenFile", a.code, message)
 	case codeForbidden:
-		return fmt.Errorf("provider's security check refused (%d %s); check secretFile, the clock, the robot's keywords and its allowed addresses", code, oneLine(message))
+		return fmt.Sprintf("provider's security check refused (%d %s); check secretFile, the clock, the robot's keywords and its allowed addresses", a.code, message)
 	}
-	return fmt.Errorf("provider answered %d %s", code, oneLine(message))
+	return fmt.Sprintf("provider answered %d %s", a.code, message)
+}
+
+func codeError(code int, message string) error {
+	if code == codeOK {
+		return nil
+	}
+	return &answered{code, message}
+}
+
+// otherCode stands for every code that is not known, so that a provider cannot
+// make labels, and for what was given up without one.
+const otherCode = "other"
+
+// errcodes lists every value that the metric's label may have.
+func errcodes() []string {
+	codes := []string{otherCode}
+	for _, code := range []int{codeNoToken, codeForbidden, codeTooLarge} {
+		codes = append(codes, strconv.Itoa(code))
+	}
+	return codes
+}
+
+func errcodeOf(err error) string {
+	a, ok := errors.AsType[*answered](err)
+	if !ok {
+		return otherCode
+	}
+	if code := strconv.Itoa(a.code); slices.Contains(errcodes(), code) {
+		return code
+	}
+	return otherCode
 }
 
 // sender sends one message to one robot.

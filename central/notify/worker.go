@@ -95,6 +95,7 @@ func (w *worker) deliver(ctx context.Context, batch []entry) {
 	log = log.With(slog.Int("messages", o.messages))
 	if o.refusal != nil {
 		to = deadDir
+		w.metrics.refusals[errcodeOf(o.refusal)].Add(float64(len(batch)))
 		log.Error("notification refused for good",
 			slog.Any("error", o.refusal), slog.String("folder", w.spool.dir),
 			slog.String("todo", "mend what the error names, move the files from dead to queue, restart notify"))

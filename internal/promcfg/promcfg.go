@@ -45,10 +45,13 @@ type Alerting struct {
 
 // Alertmanager is one set of Alertmanagers. Prometheus sends to each of them.
 type Alertmanager struct {
-	Timeout    model.Duration `yaml:"timeout,omitempty"`
-	Kubernetes []KubernetesSD `yaml:"kubernetes_sd_configs,omitempty"`
-	Static     []StaticGroup  `yaml:"static_configs,omitempty"`
-	Relabel    []Relabel      `yaml:"relabel_configs,omitempty"`
+	Timeout       model.Duration `yaml:"timeout,omitempty"`
+	Scheme        string         `yaml:"scheme,omitempty"`
+	PathPrefix    string         `yaml:"path_prefix,omitempty"`
+	Authorization *Authorization `yaml:"authorization,omitempty"`
+	Kubernetes    []KubernetesSD `yaml:"kubernetes_sd_configs,omitempty"`
+	Static        []StaticGroup  `yaml:"static_configs,omitempty"`
+	Relabel       []Relabel      `yaml:"relabel_configs,omitempty"`
 }
 
 // ScrapeConfig is one job.

@@ -65,7 +65,7 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite),
 		})...)
 		if s.Replica != "a" { // the second of a pair
-			objects = append(objects, p.PairBudget(parts.edge(s))...)
+			objects = append(objects, p.PairBudget(parts.edge(s), workload.Prometheus)...)
 		}
 	}
 	objects = append(objects, p.Program(workload.Program{Part: parts.agent()})...)

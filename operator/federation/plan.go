@@ -45,20 +45,6 @@ const centralPrefix = "central-"
 
 func cascadeName(s shard) string { return workload.CascadeName(s.geography, s.number) }
 
-func (p parts) alertmanager() workload.Part {
-	return workload.Part{
-		Name: "alertmanager", Component: v1alpha1.ComponentAlertmanager, ServiceAccount: "alertmanager",
-		Image: p.images.Alertmanager, Port: workload.AlertmanagerPort,
-	}
-}
-
-func (p parts) notify() workload.Part {
-	return workload.Part{
-		Name: "notify", Component: v1alpha1.ComponentNotify, ServiceAccount: "notify",
-		Image: p.images.Pharos, Port: workload.NotifyPort,
-	}
-}
-
 func (p parts) remediator() workload.Part {
 	return workload.Part{
 		Name: "remediator", Component: v1alpha1.ComponentRemediator, ServiceAccount: "remediator",
@@ -81,7 +67,7 @@ func place(f *v1alpha1.Federation, namespace string) workload.Place {
 // services come first: a rendered configuration may need their addresses.
 func (h hub) services() workload.Objects {
 	p, parts := place(h.f, h.namespace), partsOf(h.f)
-	objects := workload.Objects{p.Service(parts.alertmanager(), workload.Alertmanager)}
+	objects := h.alertingServices()
 	for _, replica := range replicas() {
 		objects = append(objects, p.Service(parts.central(replica), workload.Prometheus))
 	}
@@ -90,9 +76,6 @@ func (h hub) services() workload.Objects {
 			objects = append(objects, p.Service(parts.cascade(s), workload.Prometheus))
 		}
 	}
-	if relays(h.f) {
-		objects = append(objects, p.Service(parts.notify(), workload.Pharos))
-	}
 	return objects
 }
 
@@ -100,9 +83,6 @@ func partsOf(f *v1alpha1.Federation) parts { return parts{workload.Images(f.Spec
 
 // pushes tells whether each tier writes to the next.
 func pushes(f *v1alpha1.Federation) bool { return f.Spec.Link.Type == v1alpha1.LinkRemoteWrite }
-
-// relays tells whether there is a robot to relay to.
-func relays(f *v1alpha1.Federation) bool { return len(f.Spec.Alerting.DingTalk) > 0 }
 
 // workloads are the objects of everything that runs, with its configuration.
 func (h hub) workloads(r rendered) workload.Objects {
@@ -118,43 +98,29 @@ func (h hub) workloads(r rendered) workload.Objects {
 	for _, replica := range replicas() {
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.central(replica), Files: r.centrals[replica].files, Flags: r.centrals[replica].flags, Retention: retention, Size: r.sizes.central,
-			Secrets: storeSecrets(h.f),
+			Secrets: centralSecrets(h.f),
 		})...)
 	}
-	objects = append(objects, p.PairBudget(parts.central(replicas()[0]))...)
-	objects = append(objects, p.AlertmanagerServer(parts.alertmanager(), r.alertmanager)...)
-	if r.notify != nil {
-		objects = append(objects, p.Program(relay(parts, h.f, r))...)
-	}
+	objects = append(objects, p.PairBudget(parts.central(replicas()[0]), workload.Prometheus)...)
+	objects = append(objects, h.alerting(r)...)
 	return append(objects, p.Program(remediator(parts, h.at))...)
 }
 
-// storeSecrets are the Secrets with the tokens of the long-term stores.
-func storeSecrets(f *v1alpha1.Federation) map[string]string {
+// centralSecrets are the Secrets with the tokens of the long-term stores, and of
+// Alertmanagers of others.
+func centralSecrets(f *v1alpha1.Federation) map[string]string {
 	secrets := map[string]string{}
 	for _, s := range f.Spec.LongTerm {
 		if s.BearerTokenSecret != "" {
 			secrets[s.Name] = s.BearerTokenSecret
 		}
 	}
+	for _, a := range f.Spec.Alerting.Alertmanagers {
+		if a.BearerTokenSecret != "" {
+			secrets[existingPrefix+a.Name] = a.BearerTokenSecret
+		}
+	}
 	return secrets
-}
-
-func relay(parts parts, f *v1alpha1.Federation, r rendered) workload.Program {
-	secrets := map[string]string{}
-	for _, robot := range f.Spec.Alerting.DingTalk {
-		secrets[robot.Name] = robot.SecretName
-	}
-	return workload.Program{
-		Part:       parts.notify(),
-		Args:       []string{"--config=" + notifyFolder + "/" + notifyFile, "--spool=/var/lib/notify"},
-		NoToken:    true,
-		Files:      r.notify,
-		ConfigPath: notifyFolder,
-		Secrets:    secrets,
-		SpoolPath:  "/var/lib/notify",
-		SpoolSize:  workload.NotifyVolume,
-	}
 }
 
 func remediator(parts parts, at Addresses) workload.Program {
@@ -173,6 +139,9 @@ func check(f, chief *v1alpha1.Federation) error {
 		return err
 	}
 	if err := workload.CheckRetention(f); err != nil {
+		return err
+	}
+	if err := checkAlerting(f); err != nil {
 		return err
 	}
 	return workload.CheckInterval(f)

@@ -1,32 +1,15 @@
 package federation
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
-	"time"
-
-	alertmanager "github.com/prometheus/alertmanager/config"
-	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/central"
-	"github.com/pharos-fleet/pharos/central/alerting"
-	"github.com/pharos-fleet/pharos/central/notify"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
-)
-
-const (
-	notifyFolder = "/etc/notify"
-	notifyFile   = "notify.yaml"
-	// dingTalk is the provider's address; the relay knows the path.
-	dingTalk  = "https://oapi.dingtalk.com"
-	robotPath = "/robot/send"
 )
 
 // Addresses are where the Services of the hub are reached, host:port.
@@ -41,7 +24,8 @@ type rendered struct {
 	cascades map[shard]server
 	centrals map[string]server
 	// mark is the digest by which the files of both centrals are marked.
-	mark         string
+	mark string
+	// alertmanager is nil when Pharos runs none.
 	alertmanager promcfg.Files
 	// notify is nil when there is no robot to relay to.
 	notify promcfg.Files
@@ -96,8 +80,10 @@ func (h hub) render() (rendered, error) {
 	if r.centrals, r.mark, err = h.renderCentrals(); err != nil {
 		return rendered{}, err
 	}
-	if r.alertmanager, err = renderAlertmanager(h.f, h.at); err != nil {
-		return rendered{}, err
+	if alertmanagers(h.f) > 0 {
+		if r.alertmanager, err = renderAlertmanager(h.f, h.at); err != nil {
+			return rendered{}, err
+		}
 	}
 	if r.notify, err = renderNotify(h.f.Spec.Alerting.DingTalk); err != nil {
 		return rendered{}, err
@@ -168,7 +154,7 @@ func (h hub) renderCentrals() (map[string]server, string, error) {
 func (h hub) renderCentral(replica string) (server, error) {
 	o := central.Options{
 		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), Link: h.link(),
-		CascadeShards: map[string][]int{}, LongTerm: stores(h.f), Contract: h.contract,
+		CascadeShards: map[string][]int{}, Alertmanagers: uint(alertmanagers(h.f)), Existing: existing(h.f), Robots: robots(h.f), LongTerm: stores(h.f), Contract: h.contract,
 	}
 	for _, g := range h.f.Spec.Geographies {
 		o.Geographies = append(o.Geographies, g.Name)
@@ -203,50 +189,4 @@ func valid(s server, err error, name string) (server, error) {
 		return server{}, fmt.Errorf("checking the rendered %s: %w", name, err)
 	}
 	return s, workload.CheckFiles(name, s.files)
-}
-
-func renderAlertmanager(f *v1alpha1.Federation, at Addresses) (promcfg.Files, error) {
-	o := alerting.Options{
-		GroupWait:     seconds(f.Spec.Alerting.GroupWaitSeconds, 30),
-		GroupInterval: seconds(f.Spec.Alerting.GroupIntervalSeconds, 300),
-	}
-	if at.Notify != "" {
-		o.NotifyURL = "http://" + at.Notify
-	}
-	for _, robot := range f.Spec.Alerting.DingTalk {
-		o.Robots = append(o.Robots, robot.Name)
-	}
-	files, err := alerting.Render(o)
-	if err != nil {
-		return nil, fmt.Errorf("rendering alertmanager: %w", err)
-	}
-	if _, err := alertmanager.Load(string(files[alerting.ConfigFile])); err != nil {
-		return nil, fmt.Errorf("checking the rendered alertmanager: %w", err)
-	}
-	return files, nil
-}
-
-func renderNotify(robots []v1alpha1.DingTalkRobot) (promcfg.Files, error) {
-	if len(robots) == 0 {
-		return nil, nil
-	}
-	var c notify.Config
-	for _, robot := range robots {
-		url, isEndpoint := strings.CutSuffix(cmp.Or(robot.URL, dingTalk+robotPath), robotPath)
-		if !isEndpoint {
-			return nil, fmt.Errorf("spec.alerting.dingTalk[%s].url: %q does not end in %s", robot.Name, robot.URL, robotPath)
-		}
-		c.Robots = append(c.Robots, notify.Robot{
-			Name: robot.Name, URL: url, AccessTokenFile: workload.SecretFile(robot.Name, "accessToken"), SecretFile: workload.SecretFile(robot.Name, "secret"),
-		})
-	}
-	data, err := yaml.Marshal(c)
-	if err != nil {
-		return nil, fmt.Errorf("rendering notify: %w", err)
-	}
-	return promcfg.Files{notifyFile: data}, nil
-}
-
-func seconds(s *int32, unset int32) time.Duration {
-	return time.Duration(ptr.Deref(s, unset)) * time.Second
 }

@@ -162,8 +162,8 @@ func (t *Tree) warnings() []string {
 	if len(t.cells) == 0 {
 		out = append(out, fmt.Sprintf("Federation %q has no cell: what is rendered sees nothing", t.fleet.Federation.Name))
 	}
-	if len(t.fleet.Federation.Spec.Alerting.DingTalk) == 0 {
-		out = append(out, fmt.Sprintf("%s: Federation %q has no spec.alerting.dingTalk: nobody is told of any alert, a critical one neither", t.fleet.At, t.fleet.Federation.Name))
+	for _, way := range federation.Unheard(&t.fleet.Federation) {
+		out = append(out, fmt.Sprintf("%s: Federation %q has %s", t.fleet.At, t.fleet.Federation.Name, way))
 	}
 	for _, c := range t.cells {
 		if len(c.Status.EdgeEndpoints) == 0 && t.fleet.Federation.Spec.Link.Type != v1alpha1.LinkRemoteWrite {

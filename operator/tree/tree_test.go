@@ -57,6 +57,7 @@ func byServer(files map[string][]byte) map[string]promcfg.Files {
 }
 
 const robot = `  alerting:
+    heartbeat: {secretName: deadman}
     dingTalk:
       - name: oncall
         secretName: robot
@@ -234,8 +235,9 @@ func TestWarnings(t *testing.T) {
 
 	made, err = read(t, federation, cellYAML("a", "asia", "a:9090"))
 	require.NoError(t, err)
-	require.Len(t, made.Warnings, 1)
+	require.Len(t, made.Warnings, 2)
 	require.Contains(t, made.Warnings[0], `f.yaml:1: Federation "fleet" has no spec.alerting.dingTalk: nobody is told of any alert`)
+	require.Contains(t, made.Warnings[1], `f.yaml:1: Federation "fleet" has no spec.alerting.heartbeat: nobody notices when alerts cannot be sent`)
 }
 
 // With a status, a plan goes on where it is; without, cells are placed by name.

@@ -34,17 +34,18 @@ func spread(part Part, program string) []*corev1ac.TopologySpreadConstraintApply
 	}
 }
 
-// PairBudget lets nobody who empties nodes take both servers of a pair at once. It
+// PairBudget lets nobody who empties nodes take all servers that stand in for each
+// other at once. It
 // is called as the pair: what the part is called, without its replica.
-func (p Place) PairBudget(part Part) Objects {
+func (p Place) PairBudget(part Part, program string) Objects {
 	name := strings.TrimSuffix(part.Name, "-"+part.Labels[v1alpha1.LabelReplica])
-	labels := p.labels(part, Prometheus)
+	labels := p.labels(part, program)
 	delete(labels, v1alpha1.LabelReplica)
 	b := policyv1ac.PodDisruptionBudget(name, p.Namespace).
 		WithLabels(labels).
 		WithSpec(policyv1ac.PodDisruptionBudgetSpec().
 			WithMinAvailable(intstr.FromInt32(1)).
-			WithSelector(metav1ac.LabelSelector().WithMatchLabels(twins(part, Prometheus))))
+			WithSelector(metav1ac.LabelSelector().WithMatchLabels(twins(part, program))))
 	if p.Owner != nil {
 		b.WithOwnerReferences(p.Owner)
 	}

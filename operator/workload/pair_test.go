@@ -30,7 +30,7 @@ func TestAPairIsKeptApart(t *testing.T) {
 		corev1.LabelHostname: corev1.DoNotSchedule, corev1.LabelTopologyZone: corev1.ScheduleAnyway,
 	}, keys)
 
-	budget := Place{Namespace: "n"}.PairBudget(b)[0].(*policyv1ac.PodDisruptionBudgetApplyConfiguration)
+	budget := Place{Namespace: "n"}.PairBudget(b, Prometheus)[0].(*policyv1ac.PodDisruptionBudgetApplyConfiguration)
 	require.Equal(t, "edge-0", *budget.Name)
 	require.Equal(t, 1, budget.Spec.MinAvailable.IntValue())
 	require.Equal(t, twins(a, Prometheus), budget.Spec.Selector.MatchLabels)

@@ -57,21 +57,6 @@ func (p Place) PrometheusServer(s Server) Objects {
 		p.statefulSet(s.Part, Prometheus, template, s.Size.Volume))
 }
 
-// AlertmanagerServer returns the objects of a stock Alertmanager with the given
-// files. It does not follow its files, so a change of them is a new pod. There
-// is one server: gossip is off.
-func (p Place) AlertmanagerServer(part Part, files map[string][]byte) Objects {
-	volumes := []volume{configVolume("config", "/etc/alertmanager", part.Name), templateVolume(dataVolume, "/alertmanager")}
-	c := container(Alertmanager, part, []string{
-		"--config.file=/etc/alertmanager/alertmanager.yml",
-		"--storage.path=/alertmanager",
-		listen("web.listen-address", part.Port),
-		"--cluster.listen-address=",
-	}, health{"/-/healthy", "/-/ready"}, volumes)
-	template := pod(part, p.labels(part, Alertmanager), Hash(files), false, c, volumes)
-	return append(p.ConfigMaps(part, Alertmanager, files), p.statefulSet(part, Alertmanager, template, resource.MustParse(AlertmanagerVolume)))
-}
-
 func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemplateSpecApplyConfiguration, size resource.Quantity) *appsv1ac.StatefulSetApplyConfiguration {
 	s := appsv1ac.StatefulSet(part.Name, p.Namespace).
 		WithLabels(p.labels(part, program)).
