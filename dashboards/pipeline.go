@@ -11,7 +11,7 @@ func pipeline() page {
 	return page{
 		uid: PipelineUID, title: "Pharos: pipeline",
 		description: "The tiers themselves: who is heard of and how old that is, what they refuse, what fails in them, how large they are, and whether the centrals agree.",
-		panels:      slices.Concat(pipelineInNumbers(), lags(), failures(), sizes(), strains()),
+		panels:      slices.Concat(pipelineInNumbers(), lags(), failures(), sizes(), strains(), lastHop()),
 	}
 }
 
