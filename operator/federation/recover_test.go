@@ -75,15 +75,11 @@ func TestAPlanIsFoundAgain(t *testing.T) {
 	w.reconcile(t, "fleet")
 	stays(recovered)
 	require.Equal(t, w.federation(t, "fleet").UID, w.StatefulSet(t, "cascade-asia-4").OwnerReferences[0].UID)
-}
 
-// What runs cannot be read: it is not said that there is nothing.
-func TestAPlanIsNotMadeAnewUnseen(t *testing.T) {
-	w := newWorld(t)
-	f := &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}}}
+	// What runs cannot be read: that does not say that there is nothing.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorContains(t, w.r.recover(ctx, f), "looking for the shard plan in what runs")
+	require.ErrorContains(t, w.r.recover(ctx, &v1alpha1.Federation{Spec: spec}), "looking for the shard plan in what runs")
 	_, err := planOf([]corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}})
 	require.ErrorContains(t, err, "ConfigMap theirs")
 }

@@ -8,14 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
-	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/promapi"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
@@ -251,29 +249,6 @@ func (p *pair) lastOneIsLeft(t *testing.T) {
 	p.runPod(t, "central-b", "127.92.4.2")
 	p.look(t)
 	require.Equal(t, newImage, p.image(t, "central-a"))
-}
-
-// The old pod of a StatefulSet is as ready as it was until it ends.
-func TestAPodOfTheOldRevisionIsNotReady(t *testing.T) {
-	w := newWorld(t)
-	w.Create(t, &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}}})
-	w.reconcile(t, "fleet")
-	w.runPod(t, "central-a", "127.92.4.1")
-	look := func(revision string) workload.Observation {
-		set := w.StatefulSet(t, "central-a")
-		set.Status.UpdateRevision = revision
-		w.SetStatus(t, set)
-		seen, err := place(w.federation(t, "fleet"), deploy.Namespace).Observe(t.Context(), w.Admin)
-		require.NoError(t, err)
-		return seen
-	}
-	pod := w.Pod(t, "central-a-0")
-	pod.Labels[appsv1.ControllerRevisionHashLabelKey] = "central-a-1"
-	require.NoError(t, w.Admin.Update(t.Context(), pod))
-	require.EqualValues(t, 1, look("central-a-1").Part("central-a").Ready)
-	seen := look("central-a-2")
-	require.Zero(t, seen.Part("central-a").Ready)
-	require.True(t, seen.Serving["central-a"])
 }
 
 // While changes come more quickly than they are taken up, the second central follows

@@ -76,7 +76,8 @@ func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Rea
 	}
 	for _, pair := range turns.Pairs {
 		if seen.holdsFirst(pair) {
-			held = append(held, fmt.Sprintf("%s is not restarted while %s is not ready (kubectl -n %s describe pod %[2]s-0)", pair.First, pair.Second, p.Namespace))
+			held = append(held, fmt.Sprintf("%s is not restarted while %s is not ready (kubectl -n %s describe pod %[2]s-0). To restart %[1]s all the same: kubectl -n %[3]s scale statefulset %[1]s --replicas=0",
+				pair.First, pair.Second, p.Namespace))
 		}
 	}
 	return held, Apply(ctx, c, next)

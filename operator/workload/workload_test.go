@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -139,6 +140,17 @@ func TestObserveCountsOnlyReadyPodsOfTheLatestChange(t *testing.T) {
 	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "[fd00::1]:9090"}, part.Addresses)
 	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "10.0.0.3:9090", "[fd00::1]:9090"}, all)
 	require.Empty(t, Observation{Parts: []v1alpha1.PartStatus{part}}.Waiting())
+
+	// The pods that there are go on until those of the new revision take their place.
+	s.revision = "new"
+	pods[0].Labels[appsv1.ControllerRevisionHashLabelKey] = "new"
+	part, _, serving := s.observe(pods)
+	require.EqualValues(t, 1, part.Ready)
+	require.True(t, serving)
+	s.revision = "newest"
+	part, _, serving = s.observe(pods)
+	require.Zero(t, part.Ready)
+	require.True(t, serving)
 
 	s.behind = true
 	part, _, _ = s.observe(pods)
