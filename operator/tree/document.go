@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	"go.yaml.in/yaml/v3"
@@ -18,6 +17,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/crd"
 )
 
 // maxFile bounds one file of descriptions.
@@ -25,19 +25,9 @@ const maxFile = 64 << 20
 
 // reader collects what it finds, and everything that is wrong with it.
 type reader struct {
-	schemas     schemas
 	federations []Place
 	fleet       Fleet
 	errs        []error
-}
-
-// known are the definitions that are built in. To read them takes longer than to
-// read a small fleet.
-var known = sync.OnceValues(newSchemas)
-
-func newReader() (*reader, error) {
-	s, err := known()
-	return &reader{schemas: s}, err
 }
 
 func (r *reader) file(path string) error {
@@ -186,7 +176,7 @@ func (r *reader) object(raw []byte, lines lines, under string) {
 		r.fleet.At = at
 		r.check(raw, meta.Kind, &r.fleet.Federation, lines, under)
 		for _, p := range receivers(r.fleet.Federation.Spec) {
-			r.wrong(lines.find(under, p.path), meta.Kind, p.err)
+			r.wrong(lines.find(under, p.Path), meta.Kind, p.Err)
 		}
 	case meta.APIVersion == v1alpha1.GroupVersion.String() && meta.Kind == "Cell":
 		c := Cell{At: at}
@@ -201,12 +191,16 @@ func (r *reader) object(raw []byte, lines lines, under string) {
 // validates it against the schema.
 func (r *reader) check(raw []byte, kind string, into metav1.Object, lines lines, under string) {
 	err := r.decode(raw, kind, into, lines, under)
-	problems := r.schemas.problems(kind, raw)
+	problems, trouble := crd.Check(kind, raw)
+	if trouble != nil {
+		r.wrong(lines.at(under), kind, trouble)
+		return
+	}
 	if err != nil && len(problems) == 0 { // a schema knows the place
 		r.wrong(lines.at(under), kind, err)
 	}
 	for _, p := range problems {
-		r.wrong(lines.find(under, p.path), kind, p.err)
+		r.wrong(lines.find(under, p.Path), kind, p.Err)
 	}
 	if into.GetDeletionTimestamp() != nil {
 		r.wrong(lines.find(under, "metadata.deletionTimestamp"), kind, fmt.Errorf("metadata.deletionTimestamp: %s was being deleted when this was written; take the line out to keep it, or the whole of it to let it go", into.GetName()))

@@ -51,10 +51,7 @@ func (f Fleet) at(name string) Place {
 // all of it at once, each with file and line. What is not understood is refused,
 // too: a cell that is passed over would be removed.
 func Read(federation, cells string) (Fleet, error) {
-	r, err := newReader()
-	if err != nil {
-		return Fleet{}, err
-	}
+	var r reader
 	if err := r.file(federation); err != nil {
 		return Fleet{}, err
 	}

@@ -4,23 +4,24 @@ import (
 	"fmt"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/internal/crd"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/cell"
 )
 
 // receivers are mistakes in the addresses that are written to. Rendering would
 // refuse them, too, but of the cell or the central that writes.
-func receivers(spec v1alpha1.FederationSpec) []problem {
-	var all []problem
+func receivers(spec v1alpha1.FederationSpec) []crd.Problem {
+	var all []crd.Problem
 	if err := checkReceiveURL(spec); err != nil {
-		all = append(all, problem{"spec.link.receiveURL", err})
+		all = append(all, crd.Problem{Path: "spec.link.receiveURL", Err: err})
 	}
 	for i, store := range spec.LongTerm {
 		if store.Name == "" || store.URL == "" {
 			continue // the schema has said so
 		}
 		if err := checkReceiver(fmt.Sprintf("spec.longTerm[%d].url", i), store.Name, store.URL); err != nil {
-			all = append(all, problem{fmt.Sprintf("spec.longTerm[%d].url", i), err})
+			all = append(all, crd.Problem{Path: fmt.Sprintf("spec.longTerm[%d].url", i), Err: err})
 		}
 	}
 	return all

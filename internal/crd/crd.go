@@ -1,10 +1,13 @@
-package tree
+// Package crd checks objects of Pharos as an API server does that has its
+// definitions, without one.
+package crd
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -23,10 +26,6 @@ import (
 	"github.com/pharos-fleet/pharos/deploy"
 )
 
-// schemas check objects by kind, with the API server's own code and the
-// definitions that are installed.
-type schemas map[string]checker
-
 // checker is what the API server keeps of one definition.
 type checker struct {
 	structural *schema.Structural
@@ -34,30 +33,34 @@ type checker struct {
 	rules      *cel.Validator
 }
 
-// problem is one thing that an API server would refuse, and the field.
-type problem struct {
-	path string
-	err  error
+// Problem is one thing that an API server would refuse.
+type Problem struct {
+	// Path is that of the field, such as spec.size; empty is the object itself.
+	Path string
+	Err  error
 }
 
-func newSchemas() (schemas, error) {
+// checkers are those of every kind. They are made once, because to read the
+// definitions takes longer than to check a small fleet.
+var checkers = sync.OnceValues(newCheckers)
+
+func newCheckers() (map[string]checker, error) {
 	crds, err := deploy.CRDs()
 	if err != nil {
 		return nil, err
 	}
-	s := schemas{}
+	all := map[string]checker{}
 	for _, raw := range crds {
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw.Object, &crd); err != nil {
 			return nil, fmt.Errorf("reading the definition %s: %w", raw.GetName(), err)
 		}
-		if kind := crd.Spec.Names.Kind; kind == "Federation" || kind == "Cell" {
-			if s[kind], err = newChecker(crd); err != nil {
-				return nil, fmt.Errorf("reading the definition of %s: %w", kind, err)
-			}
+		kind := crd.Spec.Names.Kind
+		if all[kind], err = newChecker(crd); err != nil {
+			return nil, fmt.Errorf("reading the definition of %s: %w", kind, err)
 		}
 	}
-	return s, nil
+	return all, nil
 }
 
 func newChecker(crd apiextensionsv1.CustomResourceDefinition) (checker, error) {
@@ -79,13 +82,22 @@ func newChecker(crd apiextensionsv1.CustomResourceDefinition) (checker, error) {
 	return checker{}, fmt.Errorf("it has no version %s", v1alpha1.GroupVersion.Version)
 }
 
-// problems are what the API server would refuse in an object, in its own words.
-func (s schemas) problems(kind string, raw []byte) []problem {
+// Check says what an API server would refuse in an object of a kind of Pharos, in
+// its own words. Its error is of another kind, or of a definition that cannot be
+// read.
+func Check(kind string, raw []byte) ([]Problem, error) {
+	all, err := checkers()
+	if err != nil {
+		return nil, err
+	}
+	c, known := all[kind]
+	if !known {
+		return nil, fmt.Errorf("checking an object: %q is no kind of Pharos", kind)
+	}
 	var object unstructured.Unstructured
 	if err := json.Unmarshal(raw, &object.Object); err != nil {
-		return []problem{{"", err}}
+		return []Problem{{"", err}}, nil
 	}
-	c := s[kind]
 	errs := apivalidation.ValidateObjectMetaAccessor(&object, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, c.values)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, object.Object)...)
@@ -94,14 +106,14 @@ func (s schemas) problems(kind string, raw []byte) []problem {
 		broken, _ := c.rules.Validate(context.Background(), nil, c.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, broken...)
 	}
-	var all []problem
+	var found []Problem
 	for _, err := range errs {
-		all = append(all, problem{err.Field, errors.New(err.Error())})
+		found = append(found, Problem{err.Field, errors.New(err.Error())})
 	}
 	if unseen {
-		all = append(all, problem{"", errors.New("rules over several fields could not be looked at before that is mended")})
+		found = append(found, Problem{"", errors.New("rules over several fields could not be looked at before that is mended")})
 	}
-	return all
+	return found, nil
 }
 
 // misshapen tells of mistakes that leave an object without the shape, or the
