@@ -73,11 +73,12 @@ func hostsOfCluster() []panel {
 		},
 		{
 			kind: graph, title: "Hosts: how busy", unit: units.PercentUnit, width: 8, height: 8,
-			description: "Busy share of the cores, used share of the memory, and used share of the fullest filesystem, by bytes or by inodes.",
+			description: "Busy share of the cores, used share of the memory, used share of the fullest filesystem, by bytes or by inodes, and of the busiest link.",
 			queries: []query{
 				{ofCluster("max", "cluster:cpu_utilisation:ratio", ""), "{{cluster}} CPU", ""},
 				{ofCluster("max", "cluster:memory_utilisation:ratio", ""), "{{cluster}} memory", ""},
 				{ofCluster("max", "cluster:filesystem_utilisation:max", ""), "{{cluster}} fullest disk", ""},
+				{ofCluster("max", "cluster:network_utilisation:max", ""), "{{cluster}} busiest link", ""},
 			},
 			runbook: "PharosClusterSaturated", opens: toCell(),
 		},
@@ -114,13 +115,19 @@ func hostsInTrouble() []panel {
 			runbook:     "PharosClusterSaturated", opens: toCell(),
 		},
 		{
-			kind: list, title: "Nodes with network errors", unit: units.PacketsPerSecond, width: 12, height: 8,
+			kind: list, title: "Nodes with a saturated network", unit: units.PercentUnit, width: 8, height: 8,
+			description: "Nodes of which a link carries more than 80 % of what it can, each way by itself, the fifty busiest.",
+			queries:     []query{{ofCluster("max", "node:network_nearly_full:ratio", "node, direction"), "used", ""}},
+			runbook:     "PharosNodeNetworkSaturated", opens: toCell(),
+		},
+		{
+			kind: list, title: "Nodes with network errors", unit: units.PacketsPerSecond, width: 8, height: 8,
 			description: "Nodes with more than one packet with errors a second, the fifty worst.",
 			queries:     []query{{ofCluster("max", "node:network_errors_high:rate5m", "node"), "errors", ""}},
 			runbook:     "PharosNodeNetworkErrors", opens: toCell(),
 		},
 		{
-			kind: list, title: "Nodes with the wrong time", unit: units.Seconds, width: 12, height: 8,
+			kind: list, title: "Nodes with the wrong time", unit: units.Seconds, width: 8, height: 8,
 			description: "Nodes whose clock is off by more than a quarter of a second, the fifty worst.",
 			queries:     []query{{ofCluster("max", "node:clock_offset:seconds", "node"), "off by", ""}},
 			runbook:     "PharosNodeClockOff", opens: toCell(),

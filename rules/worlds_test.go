@@ -24,6 +24,9 @@ load 15s
 	node_filesystem_avail_bytes{job="node-exporter", instance="i", cluster="shop", node="n1", mountpoint="/", device="d", fstype="ext4"} 1900-1xN
 	node_filesystem_files{job="node-exporter", instance="i", cluster="shop", node="n1", mountpoint="/", device="d", fstype="ext4"} 100xN
 	node_filesystem_files_free{job="node-exporter", instance="i", cluster="shop", node="n1", mountpoint="/", device="d", fstype="ext4"} 10xN
+	node_network_receive_bytes_total{job="node-exporter", instance="i", cluster="shop", node="n1", device="eth0"} 0+1425xN
+	node_network_transmit_bytes_total{job="node-exporter", instance="i", cluster="shop", node="n1", device="eth0"} 0+1425xN
+	node_network_speed_bytes{job="node-exporter", instance="i", cluster="shop", node="n1", device="eth0"} 100xN
 	node_network_receive_errs_total{job="node-exporter", instance="i", cluster="shop", node="n1", device="eth0"} 0+60xN
 	node_network_transmit_errs_total{job="node-exporter", instance="i", cluster="shop", node="n1", device="eth0"} 0+60xN
 	node_network_receive_drop_total{job="node-exporter", instance="i", cluster="shop", node="n1", device="eth0"} 0+60xN
