@@ -1,107 +1,210 @@
 package links_test
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"net"
+	"fmt"
+	"maps"
 	"net/http"
-	"sync/atomic"
+	"net/http/httputil"
+	"net/url"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/cascade"
+	"github.com/pharos-fleet/pharos/central"
+	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/local/pki"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
-// guard lets in who shows a token. It is read as an edge, and written to as a
-// central.
-type guard struct {
-	token   string
-	written atomic.Int64
+// The cells of a secured fleet: one link is right, and with each of the others
+// something is wrong. Their authority did not sign the certificate of who is asked,
+// that certificate has expired, or the token is another.
+const right, stranger, expired, token = "right", "stranger", "expired", "token"
+
+func securedCells() []string { return []string{right, stranger, expired, token} }
+
+// secured is a fleet of an edge for each cell, a cascade and a central. Between
+// tiers there are only gates.
+type secured struct {
+	*fleet
+	ca, other *pki.CA
+	client    pki.Pair
 }
 
-func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Authorization") != "Bearer "+g.token {
-		http.Error(w, "who are you?", http.StatusUnauthorized)
-		return
-	}
-	if r.URL.Path == promcfg.ReceivePath {
-		g.written.Add(1)
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	crowd{series: 1}.ServeHTTP(w, r)
-}
+const (
+	peer   = "peer.example" // the name in certificates, which is not the address's
+	sesame = "sesame"
+)
 
-// serveTLS serves who has a certificate of the authority, under a name that is
-// not the address's.
-func serveTLS(t *testing.T, address string, ca *pki.CA, handler http.Handler) {
+// gate ends TLS in front of a server, which listens in plain, as what a site has for
+// that does: it lets in who has a certificate of the fleet's authority and a token.
+func (s *secured) gate(t *testing.T, host int, token, to string, signer *pki.CA, issued time.Time) string {
 	t.Helper()
-	pair, err := ca.Serving("peer", time.Now(), "peer.example")
+	own, err := signer.Serving("peer", issued, peer)
 	require.NoError(t, err)
-	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	require.NoError(t, err)
-	pool := x509.NewCertPool()
-	require.True(t, pool.AppendCertsFromPEM(ca.Cert))
-	listener, err := tls.Listen("tcp", address, &tls.Config{
-		Certificates: []tls.Certificate{cert}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
-	})
-	require.NoError(t, err)
-	serveOn(t, listener, handler)
-}
-
-func serveOn(t testing.TB, listener net.Listener, handler http.Handler) {
-	t.Helper()
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(listener) }()
-	t.Cleanup(func() {
-		require.NoError(t, srv.Close())
-		require.ErrorIs(t, <-done, http.ErrServerClosed)
-	})
-}
-
-// credentialsAreShown has a cascade read and write to servers that ask for a
-// certificate and a token. One asks for another token, and is not heard of.
-func credentialsAreShown(t *testing.T) {
-	const at, right, wrong = "127.92.8.1:9090", "127.92.8.2:9443", "127.92.8.3:9443"
-	ca, err := pki.NewCA("links", time.Now())
-	require.NoError(t, err)
-	client, err := ca.Client("cascade", time.Now())
-	require.NoError(t, err)
-	friend, stranger := &guard{token: "sesame"}, &guard{token: "another"}
-	serveTLS(t, right, ca, friend)
-	serveTLS(t, wrong, ca, stranger)
-	files, err := cascade.Render(cascade.Options{
-		Geography: geography, Replica: "a", Interval: interval, Contract: contract(t), Self: []string{at},
-		Cells: []cascade.Cell{
-			{Name: pairCell, Region: region, Endpoints: []string{right}, External: true},
-			{Name: movingCell, Region: region, Endpoints: []string{wrong}, External: true},
-		},
-		Link: promcfg.Link{Kind: promcfg.Push, Credentials: promcfg.Credentials{
-			HTTPS: true, CAFile: "ca.crt", CertFile: "tls.crt", KeyFile: "tls.key", ServerName: "peer.example", BearerFile: "token",
-		}},
-		Receivers: []promcfg.Receiver{
-			{Name: "right", URL: "https://" + right + promcfg.ReceivePath}, {Name: "wrong", URL: "https://" + wrong + promcfg.ReceivePath},
-		},
-	})
-	require.NoError(t, err)
-	files["ca.crt"], files["tls.crt"], files["tls.key"], files["token"] = ca.Cert, client.Cert, client.Key, []byte("sesame")
-	s := prometheus(t, at, files, promcfg.ReceiveFlag)
-	s.waitReady(t)
-	eventually(t, func() error { return s.gives(t, `up{cell="asia-1"}`, 1) })
-	eventually(t, func() error { return s.gives(t, `up{cell="asia-2"}`, 0) })
-	require.Contains(t, lastErrors(t, s)[movingCell], "401 Unauthorized")
-	require.NoError(t, s.gives(t, `count(test_value)`, 1))
-	eventually(t, func() error {
-		if friend.written.Load() == 0 {
-			return errors.New("nothing has been written yet")
+	inner := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: to})
+	address := s.address(host, 9443)
+	testkit.ServeTLS(t, address, own, s.ca, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer "+token {
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
 		}
-		return nil
+		inner.ServeHTTP(w, r)
+	}))
+	return address
+}
+
+// gates lead to a server: of each cell its own, of which one is right.
+func (s *secured) gates(t *testing.T, host int, to string) map[string]string {
+	t.Helper()
+	now := time.Now()
+	return map[string]string{
+		right:    s.gate(t, host, sesame, to, s.ca, now),
+		stranger: s.gate(t, host+1, sesame, to, s.other, now),
+		expired:  s.gate(t, host+2, sesame, to, s.ca, now.Add(-pki.Lifetime-24*time.Hour)),
+		token:    s.gate(t, host+3, "another", to, s.ca, now),
+	}
+}
+
+func (s *secured) link() promcfg.Link {
+	return promcfg.Link{Kind: s.kind, Credentials: promcfg.Credentials{
+		HTTPS: true, CAFile: "ca.crt", CertFile: "tls.crt", KeyFile: "tls.key", ServerName: peer, BearerFile: "token",
+	}}
+}
+
+// start runs a server with the files and with what it shows to others.
+func (s *secured) start(t *testing.T, host int, files promcfg.Files, flags ...string) *promtest.Server {
+	t.Helper()
+	maps.Copy(files, promcfg.Files{"ca.crt": s.ca.Cert, "tls.crt": s.client.Cert, "tls.key": s.client.Key, "token": []byte(sesame)})
+	return promtest.Prometheus(t, s.address(host, 9090), files, flags...)
+}
+
+func newSecured(t *testing.T, kind promcfg.LinkKind, net byte) *secured {
+	t.Helper()
+	s := &secured{fleet: &fleet{kind: kind, net: net, servers: map[string]*promtest.Server{}}}
+	var err error
+	s.ca, err = pki.NewCA("links", time.Now())
+	require.NoError(t, err)
+	s.other, err = pki.NewCA("another", time.Now())
+	require.NoError(t, err)
+	s.client, err = s.ca.Client("fleet", time.Now())
+	require.NoError(t, err)
+	newExporter(t, s.exporter())
+	return s
+}
+
+// Where the servers of a secured fleet are, and their gates.
+const (
+	cascadeHost, centralHost, edgeHost = 2, 3, 10
+	upperGate, lowerGates              = 20, 30
+)
+
+func (s *secured) startTiers(t *testing.T) {
+	t.Helper()
+	cascadeAt, centralAt := s.address(cascadeHost, 9090), s.address(centralHost, 9090)
+	middle := cascade.Options{Geography: geography, Replica: "a", Interval: interval, Contract: contract(t), Self: []string{cascadeAt}, Link: s.link()}
+	upper := central.Options{
+		Replica: "a", Replicas: []string{"a"}, Interval: interval, Contract: contract(t), Geographies: []string{geography},
+		Static: &central.Static{Cascades: map[string][]string{geography: {cascadeAt}}}, Link: s.link(),
+	}
+	var lower map[string]string
+	if s.kind == promcfg.Pull {
+		// Every cell has the same edge, of which only one is let through to.
+		lower = s.gates(t, lowerGates, s.address(edgeHost, 9090))
+		upper.Static.Cascades[geography] = []string{s.gate(t, upperGate, sesame, cascadeAt, s.ca, time.Now())}
+	} else {
+		lower = s.gates(t, lowerGates, cascadeAt)
+		middle.Receivers = secureReceiver(s.gate(t, upperGate, sesame, centralAt, s.ca, time.Now()))
+	}
+	for i, name := range securedCells() {
+		c := cascade.Cell{Name: name, Region: region}
+		if s.kind == promcfg.Pull {
+			c.Endpoints = []string{lower[name]}
+		}
+		middle.Cells = append(middle.Cells, c)
+		upper.Cells = append(upper.Cells, central.Cell{Geography: geography, Region: region, Name: name})
+		if s.kind == promcfg.Push || name == right {
+			s.startEdge(t, name, edgeHost+i, lower[name])
+		}
+	}
+	files, err := cascade.Render(middle)
+	require.NoError(t, err)
+	s.servers["cascade"] = s.start(t, cascadeHost, files, middle.Flags()...)
+	files, err = central.Render(upper)
+	require.NoError(t, err)
+	s.servers["central"] = s.start(t, centralHost, files, upper.Flags()...)
+	for _, each := range s.servers {
+		each.Ready(t)
+	}
+}
+
+func secureReceiver(gate string) []promcfg.Receiver {
+	return []promcfg.Receiver{{Name: "upper", URL: "https://" + gate + promcfg.ReceivePath}}
+}
+
+func (s *secured) startEdge(t *testing.T, cell string, host int, gate string) {
+	t.Helper()
+	o := edge.Options{
+		Geography: geography, Region: region, Cell: cell, Replica: "a", Interval: interval, Contract: contract(t),
+		Static: &edge.Static{Edges: []string{s.address(host, 9090)}},
+	}
+	if s.kind == promcfg.Push {
+		o.Link, o.Receivers = s.link(), secureReceiver(gate)
+	}
+	files, err := edge.Render(o)
+	require.NoError(t, err)
+	s.servers[cell] = s.start(t, host, alsoScraping(t, files, s.exporter()), o.Flags()...)
+}
+
+// aLinkIsSecured has three tiers by https. The cell whose link is right is heard of
+// at the central, of each other the central tells who it is, and where the connection
+// was opened it is told why.
+func aLinkIsSecured(t *testing.T, kind promcfg.LinkKind, net byte) {
+	s := newSecured(t, kind, net)
+	s.startTiers(t)
+	top := s.servers["central"]
+	testkit.Await(t, func() error {
+		errs := []error{
+			top.Gives(`fleet:cells_contributing:count`, 1),
+			top.Gives(`fleet:cell_contributing:bool{cell="right"}`, 1),
+			top.Gives(`count(test_value{cell="right"})`, 1),
+		}
+		for _, cell := range []string{stranger, expired, token} {
+			errs = append(errs, top.Gives(fmt.Sprintf("count(ALERTS{alertname=\"PharosCellStale\", alertstate=\"firing\", cell=%q})", cell), 1))
+			if kind == promcfg.Pull {
+				errs = append(errs,
+					s.servers["cascade"].Gives(fmt.Sprintf("up{job=\"federate-edge\", cell=%q}", cell), 0),
+					top.Gives(fmt.Sprintf("count(ALERTS{alertname=\"PharosCellUnreachable\", alertstate=\"firing\", cell=%q})", cell), 1))
+			}
+		}
+		return errors.Join(errs...)
 	})
-	require.Zero(t, stranger.written.Load())
+	require.NoError(t, top.Lacks(`ALERTS{alertstate="firing", cell="right"}`))
+	require.NoError(t, top.Lacks(`test_value{cell!="right"}`))
+	s.toldWhy(t)
+}
+
+// toldWhy looks at whoever opened the connections. A reader has the reason beside
+// each target. A sender tries again and again what TLS refuses, and gives up what is
+// answered with 401, which it counts.
+func (s *secured) toldWhy(t *testing.T) {
+	t.Helper()
+	if s.kind == promcfg.Pull {
+		reasons := s.servers["cascade"].Reasons(t, "cell")
+		require.Contains(t, reasons[stranger], "certificate signed by unknown authority")
+		require.Contains(t, reasons[expired], "certificate has expired")
+		require.Contains(t, reasons[token], "401 Unauthorized")
+		require.Empty(t, reasons[right])
+		return
+	}
+	for cell, counter := range map[string]string{stranger: "retried", expired: "retried", token: "failed"} {
+		page, err := s.servers[cell].Get("/metrics")
+		require.NoError(t, err)
+		require.Regexp(t, `prometheus_remote_storage_samples_`+counter+`_total\{[^}]*\} [1-9]`, string(page), "%s: samples %s", cell, counter)
+	}
 }

@@ -13,12 +13,14 @@ import (
 	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
 // chain is one edge, one cascade and both centrals, joined by writing.
 type chain struct {
-	edge, cascade *server
-	centrals      []*server
+	edge, cascade *promtest.Server
+	centrals      []*promtest.Server
 	toCascade     *wire
 	toCentral     []*wire
 }
@@ -47,7 +49,7 @@ func newChain(t *testing.T) *chain {
 	}
 	files, err := edge.Render(down)
 	require.NoError(t, err)
-	c.edge = prometheus(t, chainEdge, alsoScraping(t, files, chainExporter), down.Flags()...)
+	c.edge = promtest.Prometheus(t, chainEdge, alsoScraping(t, files, chainExporter), down.Flags()...)
 	middle := cascade.Options{
 		Geography: geography, Replica: "a", Interval: interval, Contract: contract(t), Self: []string{chainCascade},
 		Cells: []cascade.Cell{{Name: pairCell, Region: region}}, Link: push,
@@ -55,7 +57,7 @@ func newChain(t *testing.T) *chain {
 	}
 	files, err = cascade.Render(middle)
 	require.NoError(t, err)
-	c.cascade = prometheus(t, chainCascade, files, middle.Flags()...)
+	c.cascade = promtest.Prometheus(t, chainCascade, files, middle.Flags()...)
 	for i, address := range []string{chainA, chainB} {
 		files, err = central.Render(central.Options{
 			Replica: []string{"a", "b"}[i], Replicas: []string{"a", "b"}, Interval: interval, Contract: contract(t),
@@ -63,10 +65,10 @@ func newChain(t *testing.T) *chain {
 			Static: &central.Static{Cascades: map[string][]string{geography: {chainCascade}}}, Link: push,
 		})
 		require.NoError(t, err)
-		c.centrals = append(c.centrals, prometheus(t, address, files, promcfg.ReceiveFlag))
+		c.centrals = append(c.centrals, promtest.Prometheus(t, address, files, promcfg.ReceiveFlag))
 	}
-	for _, s := range append([]*server{c.edge, c.cascade}, c.centrals...) {
-		s.waitReady(t)
+	for _, s := range append([]*promtest.Server{c.edge, c.cascade}, c.centrals...) {
+		s.Ready(t)
 	}
 	return c
 }
@@ -76,19 +78,19 @@ func newChain(t *testing.T) *chain {
 const everything = `{__name__=~"cell:heartbeat:timestamp_seconds|test_value|test_classic_seconds_(bucket|sum|count)|test_native_seconds|test_custom_seconds"}`
 
 // samples are those of everything by series, named alike at each tier.
-func samples(t *testing.T, s *server, since time.Time) map[string]moments {
+func samples(t *testing.T, s *promtest.Server, since time.Time) map[string]moments {
 	t.Helper()
-	return bySeries(s.raw(t, everything, since))
+	return bySeries(s.Raw(t, everything, since))
 }
 
 // caughtUp waits until a central has a heartbeat that is younger than a moment.
 func (c *chain) caughtUp(t *testing.T, moment time.Time) {
 	t.Helper()
 	for _, s := range c.centrals {
-		eventually(t, func() error {
-			got := s.vector(t, "max(cell:heartbeat:timestamp_seconds)")
+		testkit.Await(t, func() error {
+			got := s.Vector(t, "max(cell:heartbeat:timestamp_seconds)")
 			if len(got) == 0 || float64(got[0].Value) < float64(moment.Unix()) {
-				return fmt.Errorf("%s: the newest heartbeat is %v", s.address, got)
+				return fmt.Errorf("%s: the newest heartbeat is %v", s.Address, got)
 			}
 			return nil
 		})
@@ -111,15 +113,15 @@ func holes(measured, arrived map[string]moments, from, to time.Time) []string {
 }
 
 // whole refuses a server that lacks a sample from between two moments.
-func whole(t *testing.T, s *server, measured map[string]moments, from, to time.Time) error {
+func whole(t *testing.T, s *promtest.Server, measured map[string]moments, from, to time.Time) error {
 	t.Helper()
 	arrived := samples(t, s, from)
 	if lost := holes(measured, arrived, from, to); len(lost) > 0 {
-		return fmt.Errorf("%s lacks %d samples, first %s", s.address, len(lost), lost[0])
+		return fmt.Errorf("%s lacks %d samples, first %s", s.Address, len(lost), lost[0])
 	}
 	for series, all := range arrived {
 		if len(all) < int(to.Sub(from)/interval)*3/4 {
-			return fmt.Errorf("%s: %s has %d samples from %s: the edge made too few", s.address, series, len(all), to.Sub(from))
+			return fmt.Errorf("%s: %s has %d samples from %s: the edge made too few", s.Address, series, len(all), to.Sub(from))
 		}
 	}
 	return nil
@@ -139,10 +141,10 @@ func aCutLeavesNoHole(t *testing.T) {
 	c.toCascade.sever()
 	c.toCentral[1].sever()
 	time.Sleep(cut / 2)
-	require.Empty(t, c.centrals[0].vector(t, "cell:heartbeat:timestamp_seconds > time() - 10"), "the cut must be one")
-	c.centrals[0].end(t)
+	require.Empty(t, c.centrals[0].Vector(t, "cell:heartbeat:timestamp_seconds > time() - 10"), "the cut must be one")
+	c.centrals[0].Stop()
 	time.Sleep(cut / 4)
-	c.centrals[0].start()
+	c.centrals[0].Start()
 	time.Sleep(cut / 4)
 	c.toCascade.mend()
 	time.Sleep(2 * interval) // the one is still away when the other's backlog comes
@@ -153,8 +155,8 @@ func aCutLeavesNoHole(t *testing.T) {
 	require.Len(t, measured, 1+1+7+1+1)
 	for _, s := range c.centrals {
 		// Each queue has several senders, of which one may be behind.
-		eventually(t, func() error { return whole(t, s, measured, begun, mended) })
-		t.Logf("%s has every sample %s after the cut of %s", s.address, time.Since(mended).Round(100*time.Millisecond), cut)
+		testkit.Await(t, func() error { return whole(t, s, measured, begun, mended) })
+		t.Logf("%s has every sample %s after the cut of %s", s.Address, time.Since(mended).Round(100*time.Millisecond), cut)
 	}
 	t.Run("what a restarted sender had not sent is lost above it", c.aRestartForgets)
 	t.Run("what is older than a restarted cascade goes no further", c.aCascadeThatRestarted)
@@ -166,10 +168,10 @@ func (c *chain) aRestartForgets(t *testing.T) {
 	begun := time.Now()
 	c.toCascade.sever()
 	time.Sleep(4 * interval)
-	c.edge.kill()
+	c.edge.Kill()
 	restarted := time.Now()
-	c.edge.start()
-	c.edge.waitReady(t)
+	c.edge.Start()
+	c.edge.Ready(t)
 	time.Sleep(4 * interval)
 	c.toCascade.mend()
 	mended := time.Now()
@@ -191,18 +193,18 @@ func (c *chain) aCascadeThatRestarted(t *testing.T) {
 	c.toCascade.sever()
 	begun := time.Now()
 	time.Sleep(4 * interval)
-	c.cascade.end(t)
-	c.cascade.start()
-	c.cascade.waitReady(t)
+	c.cascade.Stop()
+	c.cascade.Start()
+	c.cascade.Ready(t)
 	restarted := time.Now()
 	time.Sleep(4 * interval)
 	c.toCascade.mend()
 	mended := time.Now()
 	c.caughtUp(t, mended.Add(interval))
 	measured := samples(t, c.edge, begun)
-	eventually(t, func() error { return whole(t, c.cascade, measured, begun, mended) })
+	testkit.Await(t, func() error { return whole(t, c.cascade, measured, begun, mended) })
 	for _, s := range c.centrals {
-		eventually(t, func() error { return whole(t, s, measured, restarted, mended) })
+		testkit.Await(t, func() error { return whole(t, s, measured, restarted, mended) })
 		require.NotEmpty(t, holes(measured, samples(t, s, begun), begun, restarted.Add(-2*interval)), "if nothing is lost any more, record 0007 and this test can say so")
 	}
 }
@@ -217,16 +219,16 @@ func hoursOldSamplesAreTaken(t *testing.T) {
 	})
 	require.NoError(t, err)
 	plain := promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: [{job_name: self, scrape_interval: 1s, static_configs: [{targets: ['" + theirs + "']}]}]\n")}
-	receiving, stock := prometheus(t, ours, files, promcfg.ReceiveFlag), prometheus(t, theirs, plain, promcfg.ReceiveFlag)
-	for _, s := range []*server{receiving, stock} {
-		s.waitReady(t)
-		eventually(t, func() error { return s.gives(t, `count(up)`, 1) })
+	receiving, stock := promtest.Prometheus(t, ours, files, promcfg.ReceiveFlag), promtest.Prometheus(t, theirs, plain, promcfg.ReceiveFlag)
+	for _, s := range []*promtest.Server{receiving, stock} {
+		s.Ready(t)
+		testkit.Await(t, func() error { return s.Gives(`count(up)`, 1) })
 	}
 	old := time.Now().Add(-3 * time.Hour).Truncate(time.Millisecond)
 	series := fmt.Sprintf("test_value{cell=%q}", pairCell)
 	require.NoError(t, write(t, receiving, series, old, 1))
 	require.ErrorContains(t, write(t, stock, series, old, 1), "400 Bad Request: out of bounds")
-	got := receiving.query(t, series, old).(model.Vector)
+	got := receiving.At(t, series, old).(model.Vector)
 	require.Len(t, got, 1)
 	require.EqualValues(t, 1, got[0].Value)
 	require.NoError(t, write(t, stock, series, time.Now(), 1), "it takes what is new")

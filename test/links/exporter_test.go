@@ -2,7 +2,6 @@ package links_test
 
 import (
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -54,7 +54,7 @@ func newExporter(t testing.TB, address string) {
 	)
 	second.MustRegister(e.buckets)
 	e.metrics, e.custom = promhttp.HandlerFor(first, promhttp.HandlerOpts{}), promhttp.HandlerFor(second, promhttp.HandlerOpts{})
-	serve(t, address, e)
+	testkit.Serve(t, address, e)
 }
 
 func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -72,13 +72,6 @@ func (e *exporter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.metrics.ServeHTTP(w, r)
-}
-
-func serve(t testing.TB, address string, handler http.Handler) {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
-	serveOn(t, listener, handler)
 }
 
 // contract is the built-in one with what the exporter measures.

@@ -12,6 +12,8 @@ import (
 	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -31,7 +33,7 @@ type fleet struct {
 	kind promcfg.LinkKind
 	net  byte // the fleet's part of the loopback network
 
-	servers map[string]*server
+	servers map[string]*promtest.Server
 	// wires by the names of what they join, the lower one first.
 	wires map[[2]string]*wire
 }
@@ -70,7 +72,7 @@ func (f *fleet) by(lower, upper string) string { return f.wires[[2]string{lower,
 
 func newFleet(t *testing.T, kind promcfg.LinkKind, net byte) *fleet {
 	t.Helper()
-	f := &fleet{kind: kind, net: net, servers: map[string]*server{}, wires: map[[2]string]*wire{}}
+	f := &fleet{kind: kind, net: net, servers: map[string]*promtest.Server{}, wires: map[[2]string]*wire{}}
 	newExporter(t, f.exporter())
 	for i, way := range ways() {
 		target := way[0]
@@ -83,7 +85,7 @@ func newFleet(t *testing.T, kind promcfg.LinkKind, net byte) *fleet {
 	f.startCascades(t)
 	f.startCentrals(t)
 	for _, s := range f.servers {
-		s.waitReady(t)
+		s.Ready(t)
 	}
 	return f
 }
@@ -116,10 +118,10 @@ func (f *fleet) startEdges(t *testing.T) {
 		o.Link, o.Receivers = promcfg.Link{Kind: f.kind}, f.receivers(name)
 		files, err := edge.Render(o)
 		require.NoError(t, err)
-		f.servers[name] = prometheus(t, f.of(name), alsoScraping(t, files, f.exporter()), o.Flags()...)
+		f.servers[name] = promtest.Prometheus(t, f.of(name), alsoScraping(t, files, f.exporter()), o.Flags()...)
 	}
 	for _, name := range []string{"stock-a", "stock-b"} {
-		f.servers[name] = prometheus(t, f.of(name), stockEdge(t, name, f.exporter()))
+		f.servers[name] = promtest.Prometheus(t, f.of(name), stockEdge(t, name, f.exporter()))
 	}
 }
 
@@ -205,7 +207,7 @@ func (f *fleet) startCascades(t *testing.T) {
 		o := f.cascade(t, name)
 		files, err := cascade.Render(o)
 		require.NoError(t, err)
-		f.servers[name] = prometheus(t, f.of(name), files, o.Flags()...)
+		f.servers[name] = promtest.Prometheus(t, f.of(name), files, o.Flags()...)
 	}
 }
 
@@ -230,14 +232,14 @@ func (f *fleet) startCentrals(t *testing.T) {
 		}
 		files, err := central.Render(o)
 		require.NoError(t, err)
-		f.servers[name] = prometheus(t, f.of(name), files, o.Flags()...)
+		f.servers[name] = promtest.Prometheus(t, f.of(name), files, o.Flags()...)
 	}
 }
 
 // atCentrals runs check at both.
-func (f *fleet) atCentrals(t *testing.T, check func(*server) error) {
+func (f *fleet) atCentrals(t *testing.T, check func(*promtest.Server) error) {
 	t.Helper()
 	for _, name := range centralNames() {
-		eventually(t, func() error { return check(f.servers[name]) })
+		testkit.Await(t, func() error { return check(f.servers[name]) })
 	}
 }

@@ -11,18 +11,20 @@ import (
 	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
 // oneCascade reads a single edge.
-func oneCascade(t *testing.T, address, edgeAddress string) *server {
+func oneCascade(t *testing.T, address, edgeAddress string) *promtest.Server {
 	t.Helper()
 	files, err := cascade.Render(cascade.Options{
 		Geography: geography, Replica: "a", Interval: interval, Contract: contract(t), Self: []string{address},
 		Cells: []cascade.Cell{{Name: pairCell, Region: region, Endpoints: []string{edgeAddress}}},
 	})
 	require.NoError(t, err)
-	return prometheus(t, address, files)
+	return promtest.Prometheus(t, address, files)
 }
 
 // stockSendersAndReceivers joins what is rendered here with servers whose
@@ -37,9 +39,9 @@ func stockSendersAndReceivers(t *testing.T) {
 		Static: &edge.Static{Edges: []string{ours}}, Link: promcfg.Link{Kind: promcfg.Push}, Receivers: []promcfg.Receiver{writeTo("stock", receiver)},
 	})
 	require.NoError(t, err)
-	edgeServer := prometheus(t, ours, alsoScraping(t, files, exporter))
-	stockReceiver := prometheus(t, receiver, promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: []\n")}, promcfg.ReceiveFlag)
-	stockReader := prometheus(t, reader, promcfg.Files{promcfg.ConfigFile: fmt.Appendf(nil, `
+	edgeServer := promtest.Prometheus(t, ours, alsoScraping(t, files, exporter))
+	stockReceiver := promtest.Prometheus(t, receiver, promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: []\n")}, promcfg.ReceiveFlag)
+	stockReader := promtest.Prometheus(t, reader, promcfg.Files{promcfg.ConfigFile: fmt.Appendf(nil, `
 scrape_configs:
   - job_name: federate
     scrape_interval: 1s
@@ -48,23 +50,23 @@ scrape_configs:
     params: {'match[]': ['{__name__=~"[a-z]+:.*"}', 'test_value']}
     static_configs: [{targets: ['%s']}]
 `, ours)})
-	stockSender := prometheus(t, sender, alsoScraping(t, stockSenderFiles(t, cascadeAt), exporter))
+	stockSender := promtest.Prometheus(t, sender, alsoScraping(t, stockSenderFiles(t, cascadeAt), exporter))
 	files, err = cascade.Render(cascade.Options{
 		Geography: geography, Replica: "a", Interval: interval, Contract: contract(t), Self: []string{cascadeAt},
 		Cells: []cascade.Cell{{Name: stockCell, Region: region, External: true, Link: promcfg.Push}},
 	})
 	require.NoError(t, err)
-	cascadeServer := prometheus(t, cascadeAt, files, promcfg.ReceiveFlag)
-	for _, s := range []*server{edgeServer, stockReceiver, stockReader, stockSender, cascadeServer} {
-		s.waitReady(t)
+	cascadeServer := promtest.Prometheus(t, cascadeAt, files, promcfg.ReceiveFlag)
+	for _, s := range []*promtest.Server{edgeServer, stockReceiver, stockReader, stockSender, cascadeServer} {
+		s.Ready(t)
 	}
-	for _, s := range []*server{stockReceiver, stockReader, cascadeServer} {
-		eventually(t, func() error { return s.gives(t, `count(test_value)`, 1) })
+	for _, s := range []*promtest.Server{stockReceiver, stockReader, cascadeServer} {
+		testkit.Await(t, func() error { return s.Gives(`count(test_value)`, 1) })
 	}
 	since := time.Now()
-	for _, s := range []*server{stockReceiver, stockReader, cascadeServer} {
+	for _, s := range []*promtest.Server{stockReceiver, stockReader, cascadeServer} {
 		for _, name := range []string{"test_value", "cell:heartbeat:timestamp_seconds"} {
-			s.waitSamples(t, name, since)
+			waitSamples(t, s, name, since)
 		}
 	}
 
@@ -78,14 +80,14 @@ scrape_configs:
 		labels := ourLabels()
 		labels["job"] = "federate"
 		alike(t, edgeServer, stockReader, "cell:heartbeat:timestamp_seconds", since, labels)
-		require.NotEmpty(t, stockReader.vector(t, `test_value{cell="asia-1", cluster!=""}`))
+		require.NotEmpty(t, stockReader.Vector(t, `test_value{cell="asia-1", cluster!=""}`))
 	})
 	t.Run("a stock Prometheus writes to a cascade", func(t *testing.T) {
 		labels := model.Metric{"geography": geography, "region": region, "cell": stockCell, "edge_shard": "0", "edge_replica": "x"}
 		alike(t, stockSender, cascadeServer, "cell:heartbeat:timestamp_seconds", since, labels)
-		eventually(t, func() error { return cascadeServer.gives(t, `count(test_value{cell="asia-3", cluster!=""})`, 1) })
-		require.NotNil(t, cascadeServer.vector(t, `test_native_seconds{cell="asia-3"}`)[0].Histogram)
-		require.Empty(t, cascadeServer.vector(t, `{__name__=~"test_custom_seconds.*"}`), "the first version cannot send custom buckets")
+		testkit.Await(t, func() error { return cascadeServer.Gives(`count(test_value{cell="asia-3", cluster!=""})`, 1) })
+		require.NotNil(t, cascadeServer.Vector(t, `test_native_seconds{cell="asia-3"}`)[0].Histogram)
+		require.Empty(t, cascadeServer.Vector(t, `{__name__=~"test_custom_seconds.*"}`), "the first version cannot send custom buckets")
 	})
 }
 
@@ -117,11 +119,11 @@ remote_write:
 
 // alike compares the samples of a name at two servers, and the labels at the
 // second.
-func alike(t *testing.T, from, to *server, name string, since time.Time, labels model.Metric) {
+func alike(t *testing.T, from, to *promtest.Server, name string, since time.Time, labels model.Metric) {
 	t.Helper()
-	sent := from.raw(t, name, since)
+	sent := from.Raw(t, name, since)
 	require.Len(t, sent, 1, name)
-	got := to.raw(t, name, since)
+	got := to.Raw(t, name, since)
 	require.Len(t, got, 1, name)
 	want := labels.Clone()
 	want[model.MetricNameLabel] = model.LabelValue(name)

@@ -1,7 +1,6 @@
 package links_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/cascade"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -45,9 +46,9 @@ func whatIsTooMuchIsRefusedWhole(t *testing.T) {
 	}}
 	limit := int(small.SampleLimit(rules.Cascade, rules.Size{Cells: 1, ClustersPerCell: 1}))
 	require.Equal(t, 101, limit)
-	serve(t, good, crowd{series: limit - 1})
-	serve(t, many, crowd{series: limit})
-	serve(t, long, crowd{series: 60, fill: strings.Repeat("x", 200_000)})
+	testkit.Serve(t, good, crowd{series: limit - 1})
+	testkit.Serve(t, many, crowd{series: limit})
+	testkit.Serve(t, long, crowd{series: 60, fill: strings.Repeat("x", 200_000)})
 	files, err := cascade.Render(cascade.Options{
 		Geography: geography, Replica: "a", Interval: interval, Contract: &small, ClustersPerCell: 1, Self: []string{at},
 		Cells: []cascade.Cell{
@@ -57,41 +58,27 @@ func whatIsTooMuchIsRefusedWhole(t *testing.T) {
 		},
 	})
 	require.NoError(t, err)
-	s := prometheus(t, at, files)
-	s.waitReady(t)
-	eventually(t, func() error { return s.gives(t, `up{cell="good"}`, 1) })
+	s := promtest.Prometheus(t, at, files)
+	s.Ready(t)
+	testkit.Await(t, func() error { return s.Gives(`up{cell="good"}`, 1) })
 	for _, cell := range []string{"many", "long"} {
-		eventually(t, func() error { return s.gives(t, fmt.Sprintf("up{cell=%q}", cell), 0) })
+		testkit.Await(t, func() error { return s.Gives(fmt.Sprintf("up{cell=%q}", cell), 0) })
 	}
 	time.Sleep(2 * interval)
-	require.NoError(t, s.gives(t, `count(test_value{cell="good"})`, 100))
-	require.Empty(t, s.vector(t, `{cell=~"many|long", __name__=~"test_value|cell:heartbeat:timestamp_seconds"}`))
+	require.NoError(t, s.Gives(`count(test_value{cell="good"})`, 100))
+	require.Empty(t, s.Vector(t, `{cell=~"many|long", __name__=~"test_value|cell:heartbeat:timestamp_seconds"}`))
 	for counter, name := range map[string]string{
 		"prometheus_target_scrapes_exceeded_sample_limit_total":    "many",
 		"prometheus_target_scrapes_exceeded_body_size_limit_total": "long",
 	} {
-		eventually(t, func() error {
-			if len(s.vector(t, counter+" > 0")) == 0 {
+		testkit.Await(t, func() error {
+			if len(s.Vector(t, counter+" > 0")) == 0 {
 				return fmt.Errorf("%s is not told of in %s", name, counter)
 			}
 			return nil
 		})
 	}
-	reasons := lastErrors(t, s)
+	reasons := s.Reasons(t, "cell")
 	require.Contains(t, reasons["many"], "sample limit exceeded")
 	require.Contains(t, reasons["long"], "body size limit exceeded")
-}
-
-// lastErrors are why the targets of cells could not be read.
-func lastErrors(t *testing.T, s *server) map[string]string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	targets, err := s.api(t).Targets(ctx)
-	require.NoError(t, err)
-	out := map[string]string{}
-	for _, target := range targets.Active {
-		out[string(target.Labels["cell"])] = target.LastError
-	}
-	return out
 }

@@ -15,10 +15,13 @@ func TestLinks(t *testing.T) {
 	part("Federate", func(t *testing.T) { wholeFleet(t, promcfg.Pull, 1) })
 	part("RemoteWrite", func(t *testing.T) { wholeFleet(t, promcfg.Push, 2) })
 	part("a cut leaves no hole", aCutLeavesNoHole)
+	part("secured", func(t *testing.T) {
+		t.Run("Federate", func(t *testing.T) { aLinkIsSecured(t, promcfg.Pull, 8) })
+		t.Run("RemoteWrite", func(t *testing.T) { aLinkIsSecured(t, promcfg.Push, 9) })
+	})
 	part("one after another", func(t *testing.T) {
 		t.Run("hours-old samples are taken", hoursOldSamplesAreTaken)
 		t.Run("what is too much is refused whole", whatIsTooMuchIsRefusedWhole)
-		t.Run("credentials are shown", credentialsAreShown)
 		t.Run("stock senders and receivers", stockSendersAndReceivers)
 		t.Run("long-term stores", longTermStores)
 	})

@@ -16,6 +16,8 @@ import (
 	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
 const (
@@ -25,24 +27,12 @@ const (
 )
 
 // victoriaMetrics starts a real store that removes no duplicates by itself.
-func victoriaMetrics(t *testing.T, address string) *server {
+func victoriaMetrics(t *testing.T, address string) *promtest.Server {
 	t.Helper()
-	s := &server{owner: t, address: address, dir: t.TempDir(), program: "victoria-metrics"}
-	s.args = []string{
-		"-httpListenAddr=" + address, "-storageDataPath=" + s.dir, "-retentionPeriod=1d", "-inmemoryDataFlushInterval=1s",
-		"-loggerLevel=WARN", "-memory.allowedBytes=128MB",
-	}
-	t.Cleanup(func() {
-		s.kill()
-		if t.Failed() {
-			t.Logf("%s at %s said:\n%s", s.program, s.address, s.said)
-		}
-	})
-	s.start()
-	eventually(t, func() error {
-		_, err := s.get("/health")
-		return err
-	})
+	s := promtest.Program(t, address, "victoria-metrics",
+		"-httpListenAddr="+address, "-storageDataPath="+t.TempDir(), "-retentionPeriod=1d", "-inmemoryDataFlushInterval=1s",
+		"-loggerLevel=WARN", "-memory.allowedBytes=128MB")
+	s.Answers(t, "/health")
 	return s
 }
 
@@ -53,9 +43,9 @@ type held struct {
 	Timestamps []int64      `json:"timestamps"`
 }
 
-func export(t *testing.T, s *server, selector string) []held {
+func export(t *testing.T, s *promtest.Server, selector string) []held {
 	t.Helper()
-	raw, err := s.get("/api/v1/export?match[]=" + url.QueryEscape(selector))
+	raw, err := s.Get("/api/v1/export?match[]=" + url.QueryEscape(selector))
 	require.NoError(t, err)
 	var out []held
 	lines := bufio.NewScanner(bytes.NewReader(raw))
@@ -75,43 +65,48 @@ func export(t *testing.T, s *server, selector string) []held {
 func longTermStores(t *testing.T) {
 	newExporter(t, storeExporter)
 	victoria := victoriaMetrics(t, victoriaAt)
-	receiver := prometheus(t, receiverAt, promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: []\n")}, promcfg.ReceiveFlag)
+	receiver := promtest.Prometheus(t, receiverAt, promcfg.Files{promcfg.ConfigFile: []byte("scrape_configs: []\n")}, promcfg.ReceiveFlag)
 	centrals := startStored(t, []central.LongTerm{
 		{Name: "victoria", URL: "http://" + victoriaAt + promcfg.ReceivePath},
 		{Name: "receiver", URL: "http://" + receiverAt + promcfg.ReceivePath, Message: promcfg.WriteV2},
 	})
-	receiver.waitReady(t)
+	receiver.Ready(t)
 	for _, s := range centrals {
-		eventually(t, func() error { return s.gives(t, "fleet:cells_contributing:count", 1) })
+		testkit.Await(t, func() error { return s.Gives("fleet:cells_contributing:count", 1) })
 	}
 	since := time.Now()
-	time.Sleep(10 * interval)
-	until := time.Now().Add(-3 * interval)
+	for _, s := range centrals {
+		for _, name := range []string{"test_value", "fleet:cells_contributing:count", "cell:heartbeat:timestamp_seconds", "test_classic_seconds_bucket"} {
+			waitSamples(t, s, name, since)
+		}
+	}
+	until := time.Now()
+	time.Sleep(2 * interval)
 	for i, replica := range []string{"a", "b"} {
 		for _, name := range []string{"test_value", "fleet:cells_contributing:count", "cell:heartbeat:timestamp_seconds", "test_classic_seconds_bucket"} {
 			own := ownSamples(t, centrals[i], name, replica, since)
 			selector := fmt.Sprintf("{__name__=%q, central_replica=%q}", name, replica)
-			eventually(t, func() error { return same(own, inReceiver(t, receiver, selector, since), since, until) })
-			eventually(t, func() error { return same(own, inStore(t, victoria, selector), since, until) })
+			testkit.Await(t, func() error { return same(own, inReceiver(t, receiver, selector, since), since, until) })
+			testkit.Await(t, func() error { return same(own, inStore(t, victoria, selector), since, until) })
 		}
 		failed := `prometheus_remote_storage_samples_failed_total > 0 or prometheus_remote_storage_histograms_failed_total > 0`
-		require.Empty(t, centrals[i].vector(t, failed), "no store may refuse anything, as one would that is given duplicates")
+		require.Empty(t, centrals[i].Vector(t, failed), "no store may refuse anything, as one would that is given duplicates")
 	}
 	histogramsInStores(t, victoria, receiver)
 	undeclared := `{__name__=~"up|scrape_.*|prometheus_.*|ALERTS.*|fleet:interval:seconds.+|test_undeclared"}`
 	require.Empty(t, export(t, victoria, undeclared))
-	require.Empty(t, receiver.vector(t, undeclared))
+	require.Empty(t, receiver.Vector(t, undeclared))
 }
 
 // startStored starts an edge that both centrals read over one cascade.
-func startStored(t *testing.T, stores []central.LongTerm) []*server {
+func startStored(t *testing.T, stores []central.LongTerm) []*promtest.Server {
 	t.Helper()
 	files, err := edge.Render(edge.Options{
 		Geography: geography, Region: region, Cell: pairCell, Replica: "a", Interval: interval, Contract: contract(t),
 		Static: &edge.Static{Edges: []string{storeEdge}},
 	})
 	require.NoError(t, err)
-	all := []*server{prometheus(t, storeEdge, alsoScraping(t, files, storeExporter))}
+	all := []*promtest.Server{promtest.Prometheus(t, storeEdge, alsoScraping(t, files, storeExporter))}
 	all = append(all, oneCascade(t, storeMid, storeEdge))
 	for i, address := range []string{storeA, storeB} {
 		files, err := central.Render(central.Options{
@@ -122,20 +117,20 @@ func startStored(t *testing.T, stores []central.LongTerm) []*server {
 			},
 		})
 		require.NoError(t, err)
-		all = append(all, prometheus(t, address, files))
+		all = append(all, promtest.Prometheus(t, address, files))
 	}
 	for _, s := range all {
-		s.waitReady(t)
+		s.Ready(t)
 	}
 	return all[2:]
 }
 
 // ownSamples are those of a name that a central has, by the names that their
 // series have in a store.
-func ownSamples(t *testing.T, at *server, name, replica string, since time.Time) map[string]moments {
+func ownSamples(t *testing.T, at *promtest.Server, name, replica string, since time.Time) map[string]moments {
 	t.Helper()
 	own := map[string]moments{}
-	for _, s := range at.raw(t, fmt.Sprintf("{__name__=%q}", name), since) {
+	for _, s := range at.Raw(t, fmt.Sprintf("{__name__=%q}", name), since) {
 		s.Metric["central_replica"] = model.LabelValue(replica)
 		own[s.Metric.String()] = momentsOf(s)
 	}
@@ -143,16 +138,16 @@ func ownSamples(t *testing.T, at *server, name, replica string, since time.Time)
 	return own
 }
 
-func inReceiver(t *testing.T, s *server, selector string, since time.Time) map[string]moments {
+func inReceiver(t *testing.T, s *promtest.Server, selector string, since time.Time) map[string]moments {
 	t.Helper()
 	out := map[string]moments{}
-	for _, series := range s.raw(t, selector, since) {
+	for _, series := range s.Raw(t, selector, since) {
 		out[series.Metric.String()] = momentsOf(series)
 	}
 	return out
 }
 
-func inStore(t *testing.T, s *server, selector string) map[string]moments {
+func inStore(t *testing.T, s *promtest.Server, selector string) map[string]moments {
 	t.Helper()
 	out := map[string]moments{}
 	for _, h := range export(t, s, selector) {
@@ -210,10 +205,10 @@ func near(a, b string) bool {
 // histogramsInStores: the second version keeps every histogram whole. In the
 // first, VictoriaMetrics makes buckets of its own kind of an exponential one, and
 // one with custom buckets cannot be sent.
-func histogramsInStores(t *testing.T, victoria, receiver *server) {
+func histogramsInStores(t *testing.T, victoria, receiver *promtest.Server) {
 	t.Helper()
 	for _, name := range []string{"test_native_seconds", "test_custom_seconds"} {
-		got := receiver.vector(t, name)
+		got := receiver.Vector(t, name)
 		require.Len(t, got, 2, "%s, one from each central", name)
 		require.NotNil(t, got[0].Histogram)
 		require.NotEmpty(t, got[0].Histogram.Buckets)

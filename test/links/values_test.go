@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -79,7 +80,7 @@ func (f *fleet) everythingArrivesUnchanged(t *testing.T) {
 	time.Sleep(10 * interval)
 	for selector, series := range selectors() {
 		for _, name := range centralNames() {
-			f.servers[name].waitSamples(t, selector, since)
+			waitSamples(t, f.servers[name], selector, since)
 		}
 		for _, p := range paths() {
 			arrived := map[string]map[string]moments{}
@@ -87,7 +88,7 @@ func (f *fleet) everythingArrivesUnchanged(t *testing.T) {
 				arrived[name] = f.arrived(t, name, p, selector, since)
 			}
 			// Read after what has arrived, so that it holds all of that.
-			measured := bySeries(f.servers[p.edge].raw(t, selector, since.Add(-10*interval)))
+			measured := bySeries(f.servers[p.edge].Raw(t, selector, since.Add(-10*interval)))
 			require.Len(t, measured, series, p.edge)
 			for name, all := range arrived {
 				place := fmt.Sprintf("%s of %s over %s at %s", selector, p.edge, p.cascade, name)
@@ -115,7 +116,7 @@ func unchanged(t *testing.T, place string, measured, arrived map[string]moments)
 func (f *fleet) arrived(t *testing.T, central string, p path, selector string, since time.Time) map[string]moments {
 	t.Helper()
 	var mine model.Matrix
-	for _, s := range f.servers[central].raw(t, selector, since) {
+	for _, s := range f.servers[central].Raw(t, selector, since) {
 		more := model.LabelSet{}
 		for _, label := range []model.LabelName{"le", "cluster"} {
 			if value, ok := s.Metric[label]; ok {
@@ -154,7 +155,7 @@ func together(t *testing.T, place string, all map[string]moments) {
 func (f *fleet) nativeStaysNative(t *testing.T) {
 	for _, name := range centralNames() {
 		for _, histogram := range []string{"test_native_seconds", "test_custom_seconds"} {
-			for _, s := range f.servers[name].vector(t, histogram) {
+			for _, s := range f.servers[name].Vector(t, histogram) {
 				require.NotNil(t, s.Histogram, "%s at %s is a number", s.Metric, name)
 				require.NotEmpty(t, s.Histogram.Buckets)
 			}
@@ -169,22 +170,22 @@ func (f *fleet) nothingElsePasses(t *testing.T) {
 		declared[name] = true
 	}
 	for _, name := range centralNames() {
-		for _, n := range f.servers[name].vector(t, `count by (__name__) (last_over_time({cascade_replica!=""}[1m]))`) {
+		for _, n := range f.servers[name].Vector(t, `count by (__name__) (last_over_time({cascade_replica!=""}[1m]))`) {
 			require.True(t, declared[string(n.Metric[model.MetricNameLabel])], "%s at %s", n.Metric, name)
 		}
-		require.Empty(t, f.servers[name].vector(t, `{cascade_replica!="", job!=""} or {cascade_replica!="", instance!=""} or {prometheus!=""} or {prometheus_replica!=""} or {environment!=""}`))
+		require.Empty(t, f.servers[name].Vector(t, `{cascade_replica!="", job!=""} or {cascade_replica!="", instance!=""} or {prometheus!=""} or {prometheus_replica!=""} or {environment!=""}`))
 	}
 	for _, name := range cascadeNames() {
-		require.Empty(t, f.servers[name].vector(t, "test_undeclared"))
+		require.Empty(t, f.servers[name].Vector(t, "test_undeclared"))
 	}
 }
 
 // everythingCountsOnce: two edges of a pair tell of a cell, or two cascades while
 // it moves, and its numbers are there once.
 func (f *fleet) everythingCountsOnce(t *testing.T) {
-	f.atCentrals(t, func(s *server) error { return s.gives(t, "count(test_value)", float64(len(paths()))) })
-	f.atCentrals(t, func(s *server) error {
-		return s.gives(t, "sum(max by (geography, region, cell, cluster) (0 * test_value + 1))", cells)
+	f.atCentrals(t, func(s *promtest.Server) error { return s.Gives("count(test_value)", float64(len(paths()))) })
+	f.atCentrals(t, func(s *promtest.Server) error {
+		return s.Gives("sum(max by (geography, region, cell, cluster) (0 * test_value + 1))", cells)
 	})
-	f.atCentrals(t, func(s *server) error { return s.gives(t, "fleet:cells_contributing:count", cells) })
+	f.atCentrals(t, func(s *promtest.Server) error { return s.Gives("fleet:cells_contributing:count", cells) })
 }

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // somebodysConfig is what a site runs already: other intervals, jobs called like
@@ -40,9 +40,9 @@ kubelet_running_pods 7
 // one, and has it record what an edge records of the fleet's clusters, and
 // nothing about what it scrapes for itself.
 func (w *world) anExternalEdge(t *testing.T) {
-	serve(t, objectsAddress+":8080", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+	testkit.Serve(t, objectsAddress+":8080", http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(rw, somebodysObjects)
-	}), "", "")
+	}))
 	files, err := edge.RenderExternal(w.options())
 	require.NoError(t, err)
 	tree := promcfg.Files{promcfg.ConfigFile: []byte(somebodysConfig)}
@@ -51,8 +51,8 @@ func (w *world) anExternalEdge(t *testing.T) {
 			tree["pharos/"+name] = content
 		}
 	}
-	p := startPrometheus(t, externalAddress+":9090", tree, w.account(t))
-	eventually(t, 60*time.Second, "it records the fleet's clusters", func() error {
+	p := w.prometheus(t, externalAddress+":9090", tree)
+	testkit.Await(t, func() error {
 		var wrong []error
 		for expr, want := range map[string]float64{
 			`cluster:nodes:count{cluster="shop"}`:       1,
@@ -61,22 +61,22 @@ func (w *world) anExternalEdge(t *testing.T) {
 			`up{job="kubelet", cluster="shop"}`:         1,
 			`count(cell:heartbeat:timestamp_seconds)`:   1,
 		} {
-			got, err := p.query(expr)
+			got, err := p.Now(expr)
 			if err != nil || len(got) != 1 || float64(got[0].Value) != want {
 				wrong = append(wrong, fmt.Errorf("%s is %v, %w", expr, got, err))
 			}
 		}
 		return errors.Join(wrong...)
 	})
-	eventually(t, 60*time.Second, "it scrapes its own cluster as before", func() error {
-		got, err := p.query(`kube_node_info{node="theirs"}`)
+	testkit.Await(t, func() error {
+		got, err := p.Now(`kube_node_info{node="theirs"}`)
 		if err == nil && len(got) == 0 {
 			err = errors.New("kube_node_info is not there")
 		}
 		return err
 	})
-	require.Empty(t, must(p.query(`{__name__=~"(cluster|node|rack):.+", cluster=""}`)), "which is none of the fleet's")
-	require.Empty(t, must(p.query(`node:unhealthy:info{node="theirs"}`)))
+	require.Empty(t, must(p.Now(`{__name__=~"(cluster|node|rack):.+", cluster=""}`)), "which is none of the fleet's")
+	require.Empty(t, must(p.Now(`node:unhealthy:info{node="theirs"}`)))
 }
 
 func must[T any](v T, err error) T {

@@ -2,15 +2,20 @@ package sources_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/pharos-fleet/pharos/internal/local/pki"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
 // kubelet stands in for a kubelet, which needs a container runtime and root and
@@ -21,9 +26,13 @@ type kubelet struct {
 	api kubernetes.Interface
 }
 
-func startKubelet(t testing.TB, address string, api kubernetes.Interface, cert, key string) {
+func startKubelet(t testing.TB, address string, api kubernetes.Interface, ca *pki.CA) {
 	t.Helper()
-	serve(t, address, kubelet{api}, cert, key)
+	host, _, err := net.SplitHostPort(address)
+	require.NoError(t, err)
+	pair, err := ca.Serving(host, time.Now(), host)
+	require.NoError(t, err)
+	testkit.ServeTLS(t, address, pair, nil, kubelet{api})
 }
 
 func (k kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {

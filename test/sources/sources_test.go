@@ -27,6 +27,8 @@ import (
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -44,13 +46,13 @@ func TestSourcesOnRealServers(t *testing.T) {
 	t.Run("a Prometheus that the cell has already", w.anExternalEdge)
 }
 
-func (w *world) startEdge(t *testing.T) prometheus {
+func (w *world) startEdge(t *testing.T) *promtest.Server {
 	w.pod(t, deploy.Namespace, "edge-0", edgeAddress, map[string]string{
 		v1alpha1.LabelComponent: v1alpha1.ComponentEdge, v1alpha1.LabelReplica: "a",
 	})
 	files, err := edge.Render(w.options())
 	require.NoError(t, err)
-	return startPrometheus(t, edgeAddress+":9090", files, w.account(t))
+	return w.prometheus(t, edgeAddress+":9090", files)
 }
 
 // edgeMayOnlyRead asks the API server what the account could do.
@@ -85,7 +87,7 @@ func (w *world) othersAreKeptOut(t *testing.T) {
 	for _, url := range []string{
 		"https://" + metaControllers + ":10257/metrics", "https://" + metaScheduler + ":10259/metrics", "https://" + nodeAddress + ":10250/metrics",
 	} {
-		eventually(t, 20*time.Second, url+" answers", func() error {
+		testkit.Await(t, func() error {
 			resp, err := w.anybody().Get(url)
 			if err != nil {
 				return err
@@ -102,19 +104,19 @@ func jobsOf() map[string][]string {
 	return map[string][]string{rules.MetaCluster: append([]string{"edge", "edge-agent-self"}, both...), "shop": both}
 }
 
-func everyJobIsUp(t *testing.T, p prometheus) {
-	eventually(t, 60*time.Second, "every job is up", func() error {
+func everyJobIsUp(t *testing.T, p *promtest.Server) {
+	testkit.Await(t, func() error {
 		var missing []error
 		for cluster, jobs := range jobsOf() {
 			for _, job := range jobs {
 				expr := fmt.Sprintf("min(up{job=%q, cluster=%q})", job, cluster)
-				got, err := p.query(expr)
+				got, err := p.Now(expr)
 				if err != nil || len(got) != 1 || got[0].Value != 1 {
 					missing = append(missing, fmt.Errorf("%s is %v, %w", expr, got, err))
 				}
 			}
 		}
-		return errors.Join(append(missing, p.down())...)
+		return errors.Join(append(missing, down(p))...)
 	})
 }
 
@@ -145,7 +147,7 @@ func aScrapeFails(t *testing.T) {
 
 // everySeriesIsThere is a table over the contract: each raw series of an edge,
 // from each cluster that has the source, with the labels declared.
-func everySeriesIsThere(t *testing.T, p prometheus) {
+func everySeriesIsThere(t *testing.T, p *promtest.Server) {
 	contract, err := rules.Load()
 	require.NoError(t, err)
 	checked := map[string]bool{}
@@ -168,7 +170,7 @@ func everySeriesIsThere(t *testing.T, p prometheus) {
 	}
 }
 
-func seriesIsThere(t *testing.T, p prometheus, r rules.Raw, name string) {
+func seriesIsThere(t *testing.T, p *promtest.Server, r rules.Raw, name string) {
 	t.Helper()
 	var clusters []string
 	for cluster, jobs := range jobsOf() {
@@ -184,8 +186,8 @@ func seriesIsThere(t *testing.T, p prometheus, r rules.Raw, name string) {
 		clusters = []string{rules.MetaCluster}
 	}
 	for _, cluster := range clusters {
-		eventually(t, 20*time.Second, cluster, func() error {
-			got, err := p.query(fmt.Sprintf("%s{job=%q, cluster=%q}", name, r.Source, cluster))
+		testkit.Await(t, func() error {
+			got, err := p.Now(fmt.Sprintf("%s{job=%q, cluster=%q}", name, r.Source, cluster))
 			if err != nil {
 				return err
 			}
@@ -214,7 +216,7 @@ func lacking[L ~string](labels []string, has func(func(L) bool)) []string {
 }
 
 // nothingElseIsKept looks at what an API server exports by the thousand.
-func nothingElseIsKept(t *testing.T, p prometheus) {
+func nothingElseIsKept(t *testing.T, p *promtest.Server) {
 	contract, err := rules.Load()
 	require.NoError(t, err)
 	declared := map[string]bool{"up": true}
@@ -230,53 +232,17 @@ func nothingElseIsKept(t *testing.T, p prometheus) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	names, _, _, err := p.LabelValues(ctx, "__name__", nil, time.Now().Add(-time.Minute), time.Now())
+	asked, err := p.API()
+	require.NoError(t, err)
+	names, _, _, err := asked.LabelValues(ctx, "__name__", nil, time.Now().Add(-time.Minute), time.Now())
 	require.NoError(t, err)
 	for _, name := range names {
 		require.True(t, declared[string(name)] || strings.HasPrefix(string(name), "scrape_"), "%s is kept and not declared", name)
 	}
-	got, err := p.query(`sum(scrape_samples_post_metric_relabeling) / sum(scrape_samples_scraped)`)
+	got, err := p.Now(`sum(scrape_samples_post_metric_relabeling) / sum(scrape_samples_scraped)`)
 	require.NoError(t, err)
 	require.Len(t, got, 1)
 	t.Logf("%.1f %% of what is scraped is kept", 100*float64(got[0].Value))
-}
-
-// shardsDivide has two servers find together what one finds alone, each cluster
-// whole in one of them. Both ask the agent for what it says of their clusters.
-func (w *world) shardsDivide(t *testing.T, alone prometheus) {
-	shards := make([]prometheus, 2)
-	for i, address := range shardAddresses() {
-		o := w.options()
-		o.Shard, o.Shards = uint(i), uint(len(shards))
-		files, err := edge.Render(o)
-		require.NoError(t, err)
-		shards[i] = startPrometheus(t, address+":9090", files, w.account(t))
-	}
-	want := alone.targets(t)
-	eventually(t, 30*time.Second, "both have found theirs", func() error {
-		got, agents := map[string]string{}, 0
-		for i, p := range shards {
-			for target, cluster := range p.targets(t) {
-				if strings.Contains(target, `job="edge-agent-self"`) {
-					cluster = "the agent"
-				} else if before, twice := got[target]; twice {
-					return fmt.Errorf("%s of %s is in two shards", target, before)
-				}
-				got[target] = fmt.Sprint(cluster, " in shard ", i)
-				if cluster == "the agent" {
-					got[target] = cluster
-					agents++
-				}
-			}
-		}
-		if len(got) != len(want) || agents != len(shards) {
-			return fmt.Errorf("%d of %d targets, the agent %d times", len(got), len(want), agents)
-		}
-		if placed := slices.Compact(slices.Sorted(maps.Values(got))); len(placed) != 3 {
-			return fmt.Errorf("the two clusters are not whole: %v", placed)
-		}
-		return nil
-	})
 }
 
 // apiServersAreFound shows the discovery that is used where the cell names no
@@ -297,13 +263,13 @@ func (w *world) apiServersAreFound(t *testing.T) {
 	require.NoError(t, err)
 	// The name of the API server means nothing outside a cluster.
 	files[promcfg.ConfigFile] = []byte(strings.ReplaceAll(string(files[promcfg.ConfigFile]), "https://kubernetes.default.svc\n", w.config.Host+"\n"))
-	p := startPrometheus(t, endpointAddress+":9090", files, w.account(t))
-	eventually(t, 20*time.Second, "the API server is a target", func() error {
-		targets, err := p.Targets(t.Context())
+	p := w.prometheus(t, endpointAddress+":9090", files)
+	testkit.Await(t, func() error {
+		targets, err := p.Targets()
 		if err != nil {
 			return err
 		}
-		for _, target := range targets.Active {
+		for _, target := range targets {
 			if target.Labels["job"] == "kube-apiserver" && target.ScrapeURL == "https://"+address+":6443/metrics" && target.Labels["cluster"] == rules.MetaCluster {
 				return nil
 			}

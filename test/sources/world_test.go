@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -31,6 +32,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/pki"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
 // Addresses of what runs. The ports are the usual ones.
@@ -41,13 +43,19 @@ const (
 	agentAddress                   = "127.93.3.1"
 	edgeAddress, externalAddress   = "127.93.4.1", "127.93.4.2"
 	endpointAddress                = "127.93.4.3"
+	centralAddress                 = "127.93.4.20"
 	objectsAddress                 = "127.93.5.1"
 
 	nodeName = "m1"
 	fleet    = "fleet" // namespace of Clusters
 )
 
-func shardAddresses() []string { return []string{"127.93.4.10", "127.93.4.11"} }
+func shardAddresses() []string   { return []string{"127.93.4.10", "127.93.4.11", "127.93.4.12"} }
+func cascadeAddresses() []string { return []string{"127.93.4.21", "127.93.4.22"} }
+
+// clusterNames are the business clusters. All are seen through one API server, and
+// only of the first there are servers of its own.
+func clusterNames() []string { return []string{"shop", "bank", "mill", "farm", "port", "mine"} }
 
 // etcds are members of one etcd: two, so that each has a peer.
 func etcds() []string { return []string{"127.93.6.1", "127.93.6.2"} }
@@ -58,15 +66,17 @@ type world struct {
 	config *rest.Config
 	admin  client.Client
 	api    kubernetes.Interface
-	ca     authority
+	ca     *pki.CA
 	// bundle are the authorities of the API server and of the other servers.
 	bundle []byte
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{config: testkit.APIServer(t), ca: newAuthority(t)}
-	w.bundle = append(append([]byte{}, w.config.CAData...), w.ca.pem...)
+	w := &world{config: testkit.APIServer(t)}
 	var err error
+	w.ca, err = pki.NewCA("authority", time.Now())
+	require.NoError(t, err)
+	w.bundle = append(append([]byte{}, w.config.CAData...), w.ca.Cert...)
 	w.admin, err = client.New(w.config, client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
 	w.api, err = kubernetes.NewForConfig(w.config)
@@ -147,8 +157,7 @@ func (w *world) startNode(t *testing.T) {
 		NodeInfo:        corev1.NodeSystemInfo{KubeletVersion: "v1.37.2", KernelVersion: "6.12.0", OSImage: "o", ContainerRuntimeVersion: "c"},
 	}
 	require.NoError(t, w.admin.Status().Update(t.Context(), node))
-	cert, key := w.ca.serving(t, nodeAddress)
-	startKubelet(t, nodeAddress+":10250", w.api, cert, key)
+	startKubelet(t, nodeAddress+":10250", w.api, w.ca)
 	testkit.Spawn(t, "node_exporter", "--web.listen-address="+nodeAddress+":9100")
 	w.pod(t, "kube-system", "node-exporter", nodeAddress, map[string]string{"app.kubernetes.io/name": "node-exporter"})
 }
@@ -184,7 +193,7 @@ func (w *world) startControlPlanes(t *testing.T) {
 		{"kube-controller-manager", metaControllers, "10257", ""}, {"kube-controller-manager", shopControllers, "10257", ",/metrics"},
 		{"kube-scheduler", metaScheduler, "10259", ""}, {"kube-scheduler", shopScheduler, "10259", ",/metrics"},
 	} {
-		cert, key := w.ca.serving(t, s.ip)
+		cert, key := serving(t, w.ca, s.ip)
 		args := []string{
 			"--kubeconfig=" + kubeconfig, "--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
 			"--bind-address=" + s.ip, "--secure-port=" + s.port, "--tls-cert-file=" + cert, "--tls-private-key-file=" + key,
@@ -232,9 +241,11 @@ func (w *world) startAgent(t *testing.T) {
 	observer, err := pki.TokenKubeconfig("shop", w.config.Host, w.bundle, "observer", w.token(t, "pharos-observer"))
 	require.NoError(t, err)
 	w.create(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "shop-observer"}, Data: map[string][]byte{kube.SecretKeyKubeconfig: observer}})
-	w.create(t, &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: "shop"}, Spec: v1alpha1.ClusterSpec{
-		Size: v1alpha1.ClusterSmall, Version: "v1.37.2", Profile: "standard", ObserverKubeconfigSecret: "shop-observer",
-	}})
+	for _, name := range clusterNames() {
+		w.create(t, &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: name}, Spec: v1alpha1.ClusterSpec{
+			Size: v1alpha1.ClusterSmall, Version: "v1.37.2", Profile: "standard", ObserverKubeconfigSecret: "shop-observer",
+		}})
+	}
 	w.create(t, &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: fleet, Name: nodeName}, Spec: v1alpha1.MachineSpec{
 		ClusterName: "shop", NodeName: nodeName, Roles: []string{"worker"}, State: v1alpha1.MachineInUse,
 		Pool: "p", FailureDomain: v1alpha1.FailureDomain{Zone: "z", Rack: "r"},
@@ -253,9 +264,12 @@ func (w *world) startAgent(t *testing.T) {
 	w.pod(t, deploy.Namespace, "edge-agent", agentAddress, map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentEdgeAgent})
 }
 
-// account is the folder of the edge's own service account.
-func (w *world) account(t testing.TB) promcfg.Files {
-	return promcfg.Files{"token": []byte(w.token(t, "edge")), "ca.crt": w.bundle}
+// prometheus starts a server that has rendered files and the edge's own account.
+func (w *world) prometheus(t testing.TB, address string, files promcfg.Files) *promtest.Server {
+	t.Helper()
+	files = maps.Clone(files)
+	files[promcfg.TokenFile], files[promcfg.CAFile] = []byte(w.token(t, "edge")), w.bundle
+	return promtest.Prometheus(t, address, files).Ready(t)
 }
 
 // anybody is who has no credential.

@@ -1,20 +1,12 @@
 package split_test
 
 import (
-	"context"
 	"fmt"
-	"net"
 	"net/http"
-	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/api"
-	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +15,8 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
-	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -46,16 +38,9 @@ type cell struct {
 	divided workload.Division
 	// steps are the divisions that it has gone through.
 	steps []workload.Division
-	edges []*edgeServer
+	edges []*promtest.Server
 
 	clusters []string
-}
-
-// edgeServer is a Prometheus that follows the files in its folder when told to.
-type edgeServer struct {
-	server
-	dir     string
-	process *exec.Cmd
 }
 
 func newCell(t *testing.T, number, nodes, clusters int) *cell {
@@ -64,7 +49,7 @@ func newCell(t *testing.T, number, nodes, clusters int) *cell {
 		name: fmt.Sprintf("asia-%d", number), number: number, nodes: nodes, agent: fmt.Sprintf("127.94.3.%d:9096", number),
 		owner: t, divided: workload.Division{Shards: 1},
 	}
-	serve(t, c.agent, c)
+	testkit.Serve(t, c.agent, c)
 	c.grow(t, clusters)
 	return c
 }
@@ -84,25 +69,27 @@ func (c *cell) divide(t *testing.T, d workload.Division) {
 	t.Helper()
 	c.divided = d
 	servers := int(max(d.Shards, d.Beside))
-	for shard := len(c.edges); shard < servers; shard++ {
-		at := server{name: c.name, address: fmt.Sprintf("127.94.2.%d:9090", 10*c.number+shard)}
-		c.edges = append(c.edges, &edgeServer{server: at, dir: c.owner.TempDir()})
-	}
-	for shard, e := range c.edges[:servers] {
-		e.follow(c.owner, c.files(t, e, uint(shard)))
+	for shard := range servers {
+		address := fmt.Sprintf("127.94.2.%d:9090", 10*c.number+shard)
+		files := c.files(t, address, uint(shard))
+		if shard < len(c.edges) {
+			c.edges[shard].Follow(files)
+			continue
+		}
+		c.edges = append(c.edges, promtest.Prometheus(c.owner, address, files))
 	}
 	for _, e := range c.edges[servers:] {
-		testkit.End(e.process)
+		e.Kill()
 	}
 	c.edges = c.edges[:servers]
 }
 
-func (c *cell) files(t *testing.T, e *edgeServer, shard uint) promcfg.Files {
+func (c *cell) files(t *testing.T, address string, shard uint) promcfg.Files {
 	t.Helper()
 	o := edge.Options{
 		Geography: asia, Region: "east", Cell: c.name, Replica: "a", Interval: interval,
 		Shard: shard, Shards: c.divided.Shards, ShardsBeside: c.divided.Beside,
-		Static: &edge.Static{Edges: []string{e.address}, Agents: []string{c.agent}, Business: map[string]string{}},
+		Static: &edge.Static{Edges: []string{address}, Agents: []string{c.agent}, Business: map[string]string{}},
 	}
 	for _, cluster := range c.clusters {
 		o.Static.Business[cluster] = c.agent
@@ -117,22 +104,9 @@ func (c *cell) files(t *testing.T, e *edgeServer, shard uint) promcfg.Files {
 func (c *cell) endpoints() []string {
 	var all []string
 	for _, e := range c.edges {
-		all = append(all, e.address)
+		all = append(all, e.Address)
 	}
 	return all
-}
-
-// follow has the server run with the files.
-func (e *edgeServer) follow(owner *testing.T, files promcfg.Files) {
-	owner.Helper()
-	promcfgtest.Write(owner, e.dir, files)
-	if e.process != nil {
-		require.NoError(owner, e.process.Process.Signal(syscall.SIGHUP))
-		return
-	}
-	e.process = testkit.Spawn(owner, "prometheus",
-		"--config.file="+filepath.Join(e.dir, promcfg.ConfigFile), "--storage.tsdb.path="+filepath.Join(e.dir, "data"),
-		"--web.listen-address="+e.address, "--log.level=warn")
 }
 
 // all is how many nodes the cell has.
@@ -198,55 +172,6 @@ func (c *cell) askFor(t *testing.T, h *hub, shards int32) {
 	before := o.DeepCopy()
 	o.Spec.Edge.Shards = &shards
 	require.NoError(t, h.Admin.Patch(t.Context(), o, client.MergeFrom(before)))
-}
-
-func serve(t *testing.T, address string, handler http.Handler) {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(listener) }()
-	t.Cleanup(func() {
-		require.NoError(t, srv.Close())
-		require.ErrorIs(t, <-done, http.ErrServerClosed)
-	})
-}
-
-// server is one real Prometheus.
-type server struct{ name, address string }
-
-func (s server) query(t *testing.T, expr string) (model.Value, error) {
-	t.Helper()
-	c, err := api.NewClient(api.Config{Address: "http://" + s.address})
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	result, warnings, _, err := promv1.NewAPI(c).Query(ctx, expr, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", s.name, expr, err)
-	}
-	require.Empty(t, warnings, expr)
-	return result, nil
-}
-
-// wants checks that a query has exactly one result of the value.
-func (s server) wants(t *testing.T, expr string, value float64) error {
-	t.Helper()
-	result, err := s.query(t, expr)
-	if err != nil {
-		return err
-	}
-	if got := result.(model.Vector); len(got) != 1 || float64(got[0].Value) != value {
-		return fmt.Errorf("%s: %s gives %v, want %v", s.name, expr, got, value)
-	}
-	return nil
-}
-
-// eventually polls until check passes, and says how long that took.
-func eventually(t *testing.T, within time.Duration, check func() error) time.Duration {
-	t.Helper()
-	return testkit.Eventually(t, within, 200*time.Millisecond, check)
 }
 
 func objectKey(o client.Object) client.ObjectKey { return client.ObjectKeyFromObject(o) }

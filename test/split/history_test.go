@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
 // evaluation is what a central said of the whole at one of its evaluations.
@@ -20,12 +22,10 @@ type evaluation struct {
 }
 
 // history is every evaluation of a central since a moment, in order.
-func history(t *testing.T, s server, since time.Time) []evaluation {
+func history(t *testing.T, s *promtest.Server, since time.Time) []evaluation {
 	t.Helper()
-	result, err := s.query(t, `{__name__=~"fleet:nodes:count|fleet:clusters_known:count|fleet:completeness:ratio|fleet:cell_contributing:bool"}[10m]`)
-	require.NoError(t, err)
 	at := map[model.Time]*evaluation{}
-	for _, series := range result.(model.Matrix) {
+	for _, series := range s.Raw(t, `{__name__=~"fleet:nodes:count|fleet:clusters_known:count|fleet:completeness:ratio|fleet:cell_contributing:bool"}`, since) {
 		for _, sample := range series.Values {
 			if at[sample.Timestamp] == nil {
 				at[sample.Timestamp] = &evaluation{at: sample.Timestamp.Time(), contributing: map[string]bool{}}
@@ -60,11 +60,11 @@ func (e *evaluation) add(of model.Metric, value float64) {
 // no cell was counted twice, and none was missing from a sum beside a completeness
 // that has it. A busy machine lets scrapes fail: cells are then said to be missing,
 // or clusters not to be known, which has nodes of theirs missing.
-func (f *fleet) requireOnce(t *testing.T, central server) {
+func (f *fleet) requireOnce(t *testing.T, central *promtest.Server) {
 	t.Helper()
 	evaluations, whole := history(t, central, f.whole), 0
 	for i, e := range evaluations {
-		when := fmt.Sprintf("%s at %s: %+v", central.name, e.at.Format("15:04:05.000"), e)
+		when := fmt.Sprintf("%s at %s: %+v", central.Address, e.at.Format("15:04:05.000"), e)
 		told, missing := f.told(e)
 		require.InDelta(t, 1-float64(len(missing))/float64(len(f.cells)), e.completeness, 1e-9, when)
 		require.LessOrEqual(t, e.nodes, float64(f.all()), when)
@@ -76,8 +76,8 @@ func (f *fleet) requireOnce(t *testing.T, central server) {
 			whole++
 		}
 	}
-	require.Greater(t, 2*whole, len(evaluations), "%s was incomplete most of the time, which shows little", central.name)
-	t.Logf("%s counted every cell once at %d evaluations of %d", central.name, whole, len(evaluations))
+	require.Greater(t, 2*whole, len(evaluations), "%s was incomplete most of the time, which shows little", central.Address)
+	t.Logf("%s counted every cell once at %d evaluations of %d", central.Address, whole, len(evaluations))
 }
 
 // told are the nodes of the cells that contribute, together, and those of each that

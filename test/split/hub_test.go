@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -26,6 +25,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/local/kubelet"
 	"github.com/pharos-fleet/pharos/internal/obs"
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/internal/version"
 	"github.com/pharos-fleet/pharos/operator"
 	"github.com/pharos-fleet/pharos/operator/workload"
@@ -149,9 +149,9 @@ func run(t *testing.T, name string, said *testkit.Said, part func(context.Contex
 }
 
 // server is the Prometheus in the only pod of a StatefulSet.
-func (h *hub) server(t *testing.T, name string) server {
+func (h *hub) server(t *testing.T, name string) *promtest.Server {
 	t.Helper()
-	eventually(t, 60*time.Second, func() error {
+	testkit.Await(t, func() error {
 		for _, p := range h.federation(t).Status.Parts {
 			if p.Name == name && p.Ready == 1 {
 				return nil
@@ -159,7 +159,9 @@ func (h *hub) server(t *testing.T, name string) server {
 		}
 		return errors.New(name + " is not ready")
 	})
-	return server{name: name, address: h.Pod(t, name+"-0").Status.PodIP + ":9090"}
+	address := h.Pod(t, name+"-0").Status.PodIP + ":9090"
+	t.Logf("%s is at %s", name, address)
+	return promtest.Elsewhere(address)
 }
 
 // explain shows, of a test that failed, how the pods are.

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,8 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -34,7 +35,7 @@ const (
 type fleet struct {
 	*hub
 	cells    []*cell
-	centrals []server
+	centrals []*promtest.Server
 	// whole is since when both centrals have known everything that there is,
 	// merging since when shards merge.
 	whole, merging time.Time
@@ -76,7 +77,7 @@ func startFleet(t *testing.T) *fleet {
 		f.cells = append(f.cells, c)
 	}
 	f.startOperator(t)
-	f.centrals = []server{f.server(t, "central-a"), f.server(t, "central-b")}
+	f.centrals = []*promtest.Server{f.server(t, "central-a"), f.server(t, "central-b")}
 	f.server(t, "cascade-asia-0")
 	f.bothCountAll(t)
 	return f
@@ -94,10 +95,10 @@ func (f *fleet) all() int {
 // bothCountAll waits until both centrals have counted every node.
 func (f *fleet) bothCountAll(t *testing.T) {
 	t.Helper()
-	took := eventually(t, 30*time.Second, func() error {
+	took := testkit.Await(t, func() error {
 		var errs []error
 		for _, c := range f.centrals {
-			errs = append(errs, c.wants(t, "fleet:nodes:count", float64(f.all())), c.wants(t, "fleet:completeness:ratio", 1))
+			errs = append(errs, c.Gives("fleet:nodes:count", float64(f.all())), c.Gives("fleet:completeness:ratio", 1))
 		}
 		return errors.Join(errs...)
 	})
@@ -117,9 +118,9 @@ func (f *fleet) plan(t *testing.T) v1alpha1.GeographyStatus {
 }
 
 // waitForPlan waits until the plan is as it is to be.
-func (f *fleet) waitForPlan(t *testing.T, within time.Duration, what string, is func(v1alpha1.GeographyStatus) bool) {
+func (f *fleet) waitForPlan(t *testing.T, what string, is func(v1alpha1.GeographyStatus) bool) {
 	t.Helper()
-	took := eventually(t, within, func() error {
+	took := testkit.Await(t, func() error {
 		if p := f.plan(t); !is(p) {
 			return fmt.Errorf("waiting for %s: the plan is %+v", what, p)
 		}
@@ -135,7 +136,7 @@ func (f *fleet) loadGrows(t *testing.T) {
 	}
 	f.bothCountAll(t)
 	f.whole = time.Now()
-	f.waitForPlan(t, 50*time.Second, "a split", func(p v1alpha1.GeographyStatus) bool { return p.Moving > 0 })
+	f.waitForPlan(t, "a split", func(p v1alpha1.GeographyStatus) bool { return p.Moving > 0 })
 	f.signal(t, "central-b-0", syscall.SIGSTOP)
 	f.cells[0].askFor(t, f.hub, 2)
 }
@@ -145,7 +146,7 @@ func (f *fleet) loadGrows(t *testing.T) {
 func (f *fleet) aHungCentralHoldsTheMove(t *testing.T) {
 	f.server(t, "cascade-asia-1")
 	heard := fmt.Sprintf(`min(count_over_time(cell:heartbeat:timestamp_seconds{cascade_shard="1"}[9s])) >= bool %d`, 6)
-	eventually(t, 30*time.Second, func() error { return f.centrals[0].wants(t, heard, 1) })
+	testkit.Await(t, func() error { return f.centrals[0].Gives(heard, 1) })
 	moving := f.plan(t).Moving
 	require.Positive(t, moving)
 	time.Sleep(3 * interval) // more than the operator takes to look again
@@ -171,7 +172,7 @@ func (f *fleet) theMoveEnds(t *testing.T) {
 	f.endOperator()
 	f.signal(t, "central-b-0", syscall.SIGCONT)
 	f.startOperator(t)
-	f.waitForPlan(t, 2*time.Minute, "the end of the moves", func(p v1alpha1.GeographyStatus) bool { return p.Moving == 0 })
+	f.waitForPlan(t, "the end of the moves", func(p v1alpha1.GeographyStatus) bool { return p.Moving == 0 })
 	after := f.plan(t)
 	require.Equal(t, []int32{0, 1}, after.Shards)
 	for i, c := range before.Cells {
@@ -185,11 +186,11 @@ func (f *fleet) theMoveEnds(t *testing.T) {
 func (f *fleet) anEdgeIsDivided(t *testing.T) {
 	f.waitForDivision(t, 2)
 	for _, c := range f.centrals {
-		f.eventually(t, 30*time.Second, func() error {
+		f.eventually(t, func() error {
 			return errors.Join(
-				c.wants(t, `count(fleet:edge_expected:info{cell="asia-1"})`, 2),
-				c.wants(t, `max(count by (cluster) (count by (cluster, edge_shard) (cluster:nodes:count{cell="asia-1"})))`, 1),
-				c.wants(t, `count(count by (edge_shard) (cluster:nodes:count{cell="asia-1"}))`, 2),
+				c.Gives(`count(fleet:edge_expected:info{cell="asia-1"})`, 2),
+				c.Gives(`max(count by (cluster) (count by (cluster, edge_shard) (cluster:nodes:count{cell="asia-1"})))`, 1),
+				c.Gives(`count(count by (edge_shard) (cluster:nodes:count{cell="asia-1"}))`, 2),
 			)
 		})
 	}
@@ -200,7 +201,7 @@ func (f *fleet) anEdgeIsDivided(t *testing.T) {
 func (f *fleet) waitForDivision(t *testing.T, shards uint) {
 	t.Helper()
 	before := 3 - shards
-	f.waitForPlan(t, 2*time.Minute, fmt.Sprintf("an edge of %d servers", shards), func(v1alpha1.GeographyStatus) bool {
+	f.waitForPlan(t, fmt.Sprintf("an edge of %d servers", shards), func(v1alpha1.GeographyStatus) bool {
 		return f.cells[0].divided == workload.Division{Shards: shards}
 	})
 	require.Equal(t, []workload.Division{{Shards: before, Beside: shards}, {Shards: shards, Beside: before}, {Shards: shards}}, f.cells[0].steps)
@@ -209,9 +210,9 @@ func (f *fleet) waitForDivision(t *testing.T, shards uint) {
 
 // eventually polls until check passes. The cells follow what the Federation says
 // meanwhile, so that they miss no step that it takes.
-func (f *fleet) eventually(t *testing.T, within time.Duration, check func() error) {
+func (f *fleet) eventually(t *testing.T, check func() error) {
 	t.Helper()
-	eventually(t, within, func() error {
+	testkit.Await(t, func() error {
 		f.plan(t)
 		return check()
 	})
@@ -220,10 +221,10 @@ func (f *fleet) eventually(t *testing.T, within time.Duration, check func() erro
 // readByOneShardEach waits until the centrals have every cell from one shard only.
 func (f *fleet) readByOneShardEach(t *testing.T) {
 	t.Helper()
-	f.eventually(t, 30*time.Second, func() error {
+	f.eventually(t, func() error {
 		var errs []error
 		for _, c := range f.centrals {
-			errs = append(errs, c.wants(t, "max(count by (cell) (count by (cell, cascade_shard) (cell:heartbeat:timestamp_seconds)))", 1))
+			errs = append(errs, c.Gives("max(count by (cell) (count by (cell, cascade_shard) (cell:heartbeat:timestamp_seconds)))", 1))
 		}
 		return errors.Join(errs...)
 	})
@@ -234,10 +235,10 @@ func (f *fleet) shardsMerge(t *testing.T) {
 	changed := f.federation(t)
 	changed.Spec.Geographies[0].MaxSeriesPerShard = ptr.To[int32](raised)
 	require.NoError(t, f.Admin.Update(t.Context(), changed))
-	f.waitForPlan(t, 30*time.Second, "a merge", func(p v1alpha1.GeographyStatus) bool { return p.Moving > 0 })
+	f.waitForPlan(t, "a merge", func(p v1alpha1.GeographyStatus) bool { return p.Moving > 0 })
 	f.cells[0].askFor(t, f.hub, 1)
 	f.signal(t, "central-a-0", syscall.SIGKILL)
-	f.waitForPlan(t, 2*time.Minute, "the end of the merge", func(p v1alpha1.GeographyStatus) bool { return p.Moving == 0 })
+	f.waitForPlan(t, "the end of the merge", func(p v1alpha1.GeographyStatus) bool { return p.Moving == 0 })
 	require.Len(t, f.plan(t).Shards, 1)
 	f.readByOneShardEach(t)
 	f.waitForDivision(t, 1)
@@ -248,7 +249,7 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 	if f.plan(t).Shards[0] == 1 {
 		gone = "cascade-asia-0"
 	}
-	eventually(t, 30*time.Second, func() error {
+	testkit.Await(t, func() error {
 		for _, o := range []client.Object{&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
 			name := gone
 			switch o.(type) {
@@ -266,7 +267,7 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 	})
 	f.bothCountAll(t)
 	for _, c := range f.centrals {
-		eventually(t, 20*time.Second, func() error { return c.wants(t, "count(fleet:cascade_expected:info)", 1) })
+		testkit.Await(t, func() error { return c.Gives("count(fleet:cascade_expected:info)", 1) })
 	}
 }
 
@@ -274,13 +275,11 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 // neither when one was made nor when one went. Of each central it looks at the part
 // in which it ran all the time.
 func (f *fleet) noCascadeWasMissed(t *testing.T) {
-	missed := func(c server, from, until time.Time) {
-		result, err := c.query(t, `ALERTS{alertname="PharosCascadeStale",alertstate="firing"}[10m]`)
-		require.NoError(t, err)
-		for _, series := range result.(model.Matrix) {
+	missed := func(c *promtest.Server, from, until time.Time) {
+		for _, series := range c.Raw(t, `ALERTS{alertname="PharosCascadeStale",alertstate="firing"}`, from) {
 			for _, sample := range series.Values {
 				at := sample.Timestamp.Time()
-				require.False(t, at.After(from) && at.Before(until), "%s: %s at %s", c.name, series.Metric, at.Format("15:04:05.000"))
+				require.False(t, at.After(from) && at.Before(until), "%s: %s at %s", c.Address, series.Metric, at.Format("15:04:05.000"))
 			}
 		}
 	}
@@ -297,9 +296,8 @@ func (f *fleet) everyCellCountedOnce(t *testing.T) {
 
 // requireTwiceRead says that it was no accident: there were moments at which a
 // sum that does not take the maximum over cascades first would have been wrong.
-func (f *fleet) requireTwiceRead(t *testing.T, central server) {
+func (f *fleet) requireTwiceRead(t *testing.T, central *promtest.Server) {
 	t.Helper()
-	result, err := central.query(t, fmt.Sprintf("max_over_time(sum(cluster:nodes:count)[%ds:1s])", int(time.Since(f.whole).Seconds())))
-	require.NoError(t, err)
-	require.Greater(t, float64(result.(model.Vector)[0].Value), float64(f.all()), "%s: cells were read by two shards", central.name)
+	most := central.Vector(t, fmt.Sprintf("max_over_time(sum(cluster:nodes:count)[%ds:1s])", int(time.Since(f.whole).Seconds())))
+	require.Greater(t, float64(most[0].Value), float64(f.all()), "%s: cells were read by two shards", central.Address)
 }

@@ -17,6 +17,7 @@ import (
 // TestACentralGrowsWithClustersAndFailures loads a central through the rules of
 // all tiers and counts what it holds of each business cluster.
 func TestACentralGrowsWithClustersAndFailures(t *testing.T) {
+	t.Parallel()
 	t.Run("all is well", func(t *testing.T) {
 		held := heldWith(t, 0)
 		for cluster, names := range held.exceptions {

@@ -1,13 +1,10 @@
 package tiers_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -15,96 +12,14 @@ import (
 	"time"
 
 	amtemplate "github.com/prometheus/alertmanager/template"
-	"github.com/prometheus/client_golang/api"
-	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
-	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
-	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
 const interval = time.Second
-
-// server is one real Prometheus.
-type server struct {
-	address, dir string
-	owner        testing.TB // outlives the subtests that restart the server
-	process      *exec.Cmd
-}
-
-// start runs Prometheus with the files and waits until it is ready.
-func start(t *testing.T, address string, files promcfg.Files) *server {
-	t.Helper()
-	require.NoError(t, promcfg.Validate(files))
-	s := &server{address: address, dir: t.TempDir(), owner: t}
-	promcfgtest.Write(t, s.dir, files)
-	s.run(t)
-	return s
-}
-
-func (s *server) run(t *testing.T) {
-	t.Helper()
-	s.process = testkit.Spawn(s.owner, "prometheus",
-		"--config.file="+filepath.Join(s.dir, promcfg.ConfigFile), "--storage.tsdb.path="+filepath.Join(s.dir, "data"),
-		"--web.listen-address="+s.address, "--log.level=warn")
-	eventually(t, 30*time.Second, func() error { return ready("http://" + s.address + "/-/ready") })
-}
-
-func ready(url string) error {
-	resp, err := http.Get(url)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s: %s", url, resp.Status)
-	}
-	return nil
-}
-
-// eventually polls until check passes, and says how long that took.
-func eventually(t *testing.T, within time.Duration, check func() error) time.Duration {
-	t.Helper()
-	return testkit.Eventually(t, within, 100*time.Millisecond, check)
-}
-
-func (s *server) api(t *testing.T) promv1.API {
-	t.Helper()
-	client, err := api.NewClient(api.Config{Address: "http://" + s.address})
-	require.NoError(t, err)
-	return promv1.NewAPI(client)
-}
-
-func (s *server) query(t *testing.T, expr string) model.Vector {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	result, warnings, _, err := s.api(t).Query(ctx, expr, time.Now())
-	require.NoError(t, err, expr)
-	require.Empty(t, warnings, expr)
-	return result.(model.Vector)
-}
-
-// wants checks that a query has exactly one result of the value.
-func (s *server) wants(t *testing.T, expr string, value float64) error {
-	t.Helper()
-	got := s.query(t, expr)
-	if len(got) != 1 || float64(got[0].Value) != value {
-		return fmt.Errorf("%s: %s gives %v, want %v", s.address, expr, got, value)
-	}
-	return nil
-}
-
-// absent checks that a query has no result.
-func (s *server) absent(t *testing.T, expr string) error {
-	t.Helper()
-	if got := s.query(t, expr); len(got) > 0 {
-		return fmt.Errorf("%s: %s gives %v, want nothing", s.address, expr, got)
-	}
-	return nil
-}
 
 // cell is what an edge scrapes: object state of one business cluster.
 type cell struct {
@@ -119,21 +34,8 @@ func newCell(t *testing.T, address, cluster string, nodes int) *cell {
 	for range nodes {
 		c.status = append(c.status, "true")
 	}
-	serve(t, address, c)
+	testkit.Serve(t, address, c)
 	return c
-}
-
-func serve(t *testing.T, address string, handler http.Handler) {
-	t.Helper()
-	listener, err := net.Listen("tcp", address)
-	require.NoError(t, err)
-	srv := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(listener) }()
-	t.Cleanup(func() {
-		require.NoError(t, srv.Close())
-		require.ErrorIs(t, <-done, http.ErrServerClosed)
-	})
 }
 
 func (c *cell) set(node int, status string) {
@@ -196,7 +98,6 @@ func startAlertmanager(t *testing.T, address string, files promcfg.Files, name s
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), files[name], 0o600))
-	testkit.Spawn(t, "alertmanager", "--config.file="+filepath.Join(dir, name), "--storage.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn")
-	eventually(t, 30*time.Second, func() error { return ready("http://" + address + "/-/ready") })
+	promtest.Program(t, address, "alertmanager", "--config.file="+filepath.Join(dir, name), "--storage.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address, "--cluster.listen-address=", "--log.level=warn").Ready(t)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -12,42 +11,32 @@ import (
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
 // directServer scrapes what all edges of the fleet scrape, by itself.
 const directServer, planAddress = "127.91.6.1:9090", "127.91.6.2:9090"
 
-// TestAggregatesAreTrueOnRealServers compares, for what real servers can be shown
-// in a minute, both centrals with one Prometheus that scrapes everything itself.
-func TestAggregatesAreTrueOnRealServers(t *testing.T) {
-	f := startFleet(t)
-	serve(t, planAddress, http.HandlerFunc(plan))
-	direct := start(t, directServer, promcfg.Files{promcfg.ConfigFile: []byte(directConfig())})
-	f.agreesWith(t, direct, "fleet:cells_contributing:count", 2)
-	f.agreesWith(t, direct, "fleet:nodes:count", 2*nodesEach)
-	f.asia.set(3, "unknown")
-	f.europe.set(4, "false")
-	f.europe.set(5, "false")
-	f.agreesWith(t, direct, "fleet:nodes_ready:count", 2*nodesEach-3)
-	testkit.End(f.europeEdge.process)
-	f.agreesWith(t, direct, "fleet:nodes_ready:count", nodesEach-1)
-	f.agreesWith(t, direct, "fleet:completeness:ratio", 0.5)
+// startDirect starts the server with which both centrals are compared.
+func startDirect(t *testing.T) *promtest.Server {
+	t.Helper()
+	testkit.Serve(t, planAddress, http.HandlerFunc(plan))
+	return promtest.Prometheus(t, directServer, promcfg.Files{promcfg.ConfigFile: []byte(directConfig())})
 }
 
-// agreesWith waits until a number of the fleet is what it should be, and then
-// compares every number that is about nodes and cells.
-func (f *fleet) agreesWith(t *testing.T, direct *server, name string, value float64) {
+// agrees waits until both centrals say of nodes and cells what one Prometheus says
+// that scrapes everything itself: servers scrape one after the other.
+func (f *fleet) agrees(t *testing.T) {
 	t.Helper()
-	f.bothWant(t, name, value)
 	table := directly()
 	for _, what := range []string{"cells_contributing:count", "completeness:ratio", "nodes:count", "nodes_ready:count"} {
 		for _, of := range []string{"fleet:", "geography:"} {
-			eventually(t, 15*time.Second, func() error { // servers scrape one after the other
-				want := byLabels(vector(direct.query(t, table[of+what])))
+			testkit.Await(t, func() error {
+				want := byLabels(vector(f.direct.Vector(t, table[of+what])))
 				for _, c := range f.centrals {
-					got := byLabels(vector(c.query(t, of+what)))
+					got := byLabels(vector(c.Vector(t, of+what)))
 					if fmt.Sprint(got) != fmt.Sprint(want) {
-						return fmt.Errorf("%s: %s says %v, and directly it is %v", of+what, c.address, got, want)
+						return fmt.Errorf("%s: %s says %v, and directly it is %v", of+what, c.Address, got, want)
 					}
 				}
 				return nil

@@ -20,6 +20,7 @@ import (
 // it, and by the queries of the table from all raw series of the fleet in one
 // server.
 func TestEveryAggregateIsTrue(t *testing.T) {
+	t.Parallel()
 	w := worldOfSums()
 	w.Start(t)
 	table := everyAggregate(t)

@@ -1,6 +1,7 @@
 package tiers_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func (f *fleet) toldOf(cell, alertname, status string) int {
 
 func (f *fleet) eventuallyToldOf(t *testing.T, cell, alertname, status string, times int) {
 	t.Helper()
-	took := eventually(t, 40*time.Second, func() error {
+	took := testkit.Await(t, func() error {
 		if got := f.toldOf(cell, alertname, status); got < times {
 			return fmt.Errorf("told %d times that %s of %s is %s, want %d", got, alertname, cell, status, times)
 		}
@@ -32,41 +33,59 @@ func (f *fleet) eventuallyToldOf(t *testing.T, cell, alertname, status string, t
 	t.Logf("%s of %s is told of as %s after %s", alertname, cell, status, took.Round(100*time.Millisecond))
 }
 
-// notBeingSeenIsNotBeingWell cuts a cell off while a node of it is lost.
-func (f *fleet) notBeingSeenIsNotBeingWell(t *testing.T) {
-	stale := f.toldOf(europeCell, "PharosCellStale", "firing") // from when it was dark before
-	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "resolved", stale)
+// theDeadAreKnownAsSuch kills an edge and then a central, while a node is lost in
+// the cell that goes dark and another in the one that does not.
+func (f *fleet) theDeadAreKnownAsSuch(t *testing.T) {
 	f.europe.set(7, "unknown")
+	f.asia.set(8, "unknown")
 	f.eventuallyToldOf(t, europeCell, "PharosNodeNotReady", "firing", 1)
-	testkit.End(f.europeEdge.process)
-	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "firing", stale+1)
-	f.europeEdge.run(t)
-	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "resolved", stale+1)
+	f.eventuallyToldOf(t, asiaCell, "PharosNodeNotReady", "firing", 2) // it was told of another before
+	f.bothWant(t, `count(ALERTS{alertname="PharosNodeNotReady", alertstate="firing", node="n8"})`, 1)
+	f.bothWant(t, "fleet:nodes_ready:count", 2*nodesEach-2)
+	f.agrees(t)
+
+	f.europeEdge.Kill()
+	testkit.Await(t, func() error {
+		return errors.Join(
+			f.europeCascade.Lacks(`cell:heartbeat:timestamp_seconds{cell="europe-1"}`),
+			f.europeCascade.Gives(`up{job="federate-edge", geography="europe", region="west", cell="europe-1"}`, 0),
+		)
+	})
+	f.bothWant(t, "fleet:cells_contributing:count", 1)
+	f.bothWant(t, "fleet:nodes:count", nodesEach)
+	f.bothWant(t, "fleet:nodes_ready:count", nodesEach-1)
+	f.agrees(t)
+	for _, c := range f.centrals {
+		require.NoError(t, c.Lacks(`{__name__=~"cluster:.*", cell="europe-1"}`), "a dead cell must not look alive")
+	}
+
+	f.centrals[0].Kill()
+	f.asia.set(8, "true")
+	f.eventuallyToldOf(t, asiaCell, "PharosNodeNotReady", "resolved", 2)
+	alert := f.eventuallyTold(t, "PharosCellStale", "firing")
+	require.Equal(t, europeCell, alert.Labels["cell"])
+	require.Contains(t, alert.Annotations["description"], "1 of 2 cells")
+	require.Equal(t, "a", f.eventuallyTold(t, "PharosCentralDown", "firing").Labels["central"])
+}
+
+// theDeadComeBack starts both. Not being seen was not being well, and what a
+// central said before it died is over.
+func (f *fleet) theDeadComeBack(t *testing.T) {
+	f.europeEdge.Start()
+	f.centrals[0].Start()
+	f.bothWant(t, "fleet:cells_contributing:count", 2)
+	f.bothWant(t, "fleet:nodes:count", 2*nodesEach)
+	f.bothWant(t, "fleet:nodes_ready:count", 2*nodesEach-1)
+	require.NotEmpty(t, f.centrals[0].Vector(t, `node:unhealthy:info{node="n8"}`), "what was before the kill can still be read")
+	f.eventuallyTold(t, "PharosCentralDown", "resolved")
+	f.eventuallyToldOf(t, europeCell, "PharosCellStale", "resolved", 1)
 	time.Sleep(5 * interval) // a change is told of within two
+	alerts := `ALERTS{alertname="PharosNodeNotReady", alertstate="firing", node="n8"}`
+	require.NoError(t, f.centrals[0].Lacks(alerts+` and timestamp(`+alerts+`) > time() - 3`))
+	require.Equal(t, 2, f.toldOf(asiaCell, "PharosNodeNotReady", "firing"), "nobody is told of a node that is ready")
 	require.Zero(t, f.toldOf(europeCell, "PharosNodeNotReady", "resolved"), "the node has been lost all the time")
 	require.Equal(t, 1, f.toldOf(europeCell, "PharosNodeNotReady", "firing"), "it is told of once")
 	require.Empty(t, f.relay.told("PharosPartialView", "firing"), "one dead edge pages once")
 	f.europe.set(7, "true")
 	f.eventuallyToldOf(t, europeCell, "PharosNodeNotReady", "resolved", 1)
-}
-
-// aRestartTellsOfNothingThatIsOver kills a central while a node is lost, and
-// starts it when the node has long been mended.
-func (f *fleet) aRestartTellsOfNothingThatIsOver(t *testing.T) {
-	f.bothWant(t, `count(ALERTS{alertname="PharosNodeNotReady"}) or vector(0)`, 0)
-	before := f.toldOf(asiaCell, "PharosNodeNotReady", "firing")
-	mended := f.toldOf(asiaCell, "PharosNodeNotReady", "resolved")
-	f.asia.set(8, "unknown")
-	f.bothWant(t, `count(ALERTS{alertname="PharosNodeNotReady", alertstate="firing", node="n8"})`, 1)
-	f.eventuallyToldOf(t, asiaCell, "PharosNodeNotReady", "firing", before+1)
-	testkit.End(f.centrals[0].process)
-	f.asia.set(8, "true")
-	f.eventuallyToldOf(t, asiaCell, "PharosNodeNotReady", "resolved", mended+1)
-	time.Sleep(5 * interval)
-	f.centrals[0].run(t)
-	f.bothWant(t, "fleet:nodes_ready:count", 2*nodesEach)
-	require.NotEmpty(t, f.centrals[0].query(t, `node:unhealthy:info{node="n8"}`), "what was before the kill can still be read")
-	time.Sleep(5 * interval)
-	require.NoError(t, f.centrals[0].absent(t, `ALERTS{alertname="PharosNodeNotReady", alertstate="firing"} and timestamp(ALERTS{alertname="PharosNodeNotReady", alertstate="firing"}) > time() - 3`))
-	require.Equal(t, before+1, f.toldOf(asiaCell, "PharosNodeNotReady", "firing"), "nobody is told of a node that is ready")
 }

@@ -53,13 +53,20 @@ func NewCA(name string, now time.Time) (*CA, error) {
 }
 
 // Serving makes a certificate for a server on the loopback address and under
-// the given DNS names. It also serves as that server's client certificate,
+// the given DNS names and addresses. It also serves as that server's client certificate,
 // which etcd needs.
-func (ca *CA) Serving(name string, now time.Time, dnsNames ...string) (Pair, error) {
+func (ca *CA) Serving(name string, now time.Time, hosts ...string) (Pair, error) {
 	template := newTemplate(pkix.Name{CommonName: name}, now)
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	template.DNSNames = append([]string{"localhost"}, dnsNames...)
+	template.DNSNames = []string{"localhost"}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, host)
+	}
 	return ca.issue(template)
 }
 
