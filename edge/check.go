@@ -22,6 +22,9 @@ func (o Options) check() error {
 	if !slices.Contains([]v1alpha1.CellSize{"", v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge}, o.Size) {
 		errs = append(errs, fmt.Errorf("%ssize %q: must be %s, %s or %s", place, o.Size, v1alpha1.CellSmall, v1alpha1.CellMedium, v1alpha1.CellLarge))
 	}
+	if !slices.Contains([]v1alpha1.ObjectStateSource{"", v1alpha1.ObjectStateAgent, v1alpha1.ObjectStateKubeStateMetrics}, o.ObjectState) {
+		errs = append(errs, fmt.Errorf("%sobject state %q: must be %s or %s", place, o.ObjectState, v1alpha1.ObjectStateAgent, v1alpha1.ObjectStateKubeStateMetrics))
+	}
 	for _, pool := range slices.Sorted(maps.Keys(o.Capacity)) {
 		errs = append(errs, promcfg.CheckLabelValue(place+"capacity pool", pool))
 		if limit := o.Capacity[pool]; !(limit > 0) || math.IsInf(limit, 0) {
@@ -32,7 +35,7 @@ func (o Options) check() error {
 	owners := map[string]int{}
 	for i, t := range o.Targets {
 		what := fmt.Sprintf("%starget %d", place, i)
-		errs = append(errs, checkTarget(what, t), o.checkSkipped(what, t), o.checkShared(what, i, owners))
+		errs = append(errs, checkTarget(what, t), o.checkSkipped(what, t), o.checkRead(what, t), o.checkShared(what, i, owners))
 	}
 	errs = append(errs, o.checkLink(place))
 	if o.Static != nil {
@@ -62,7 +65,9 @@ func checkable() []string {
 
 // skippable are all but those without which nothing could be said of a cluster.
 func skippable() []string {
-	return slices.DeleteFunc(nameable(), func(component string) bool { return component == componentAPIServer })
+	return slices.DeleteFunc(nameable(), func(component string) bool {
+		return component == componentAPIServer || component == componentKubeStateMetrics
+	})
 }
 
 func (o Options) unverified(component string) bool {

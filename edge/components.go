@@ -21,12 +21,16 @@ const (
 	componentNodeExporter = "node-exporter"
 )
 
-// components are all that an edge scrapes.
-func components() []string {
-	return []string{
+// components are all that the edge scrapes.
+func (o Options) components() []string {
+	all := []string{
 		componentEdge, componentAgent, componentState, componentAPIServer, componentEtcd, componentControllers,
 		componentScheduler, componentKubelet, componentCadvisor, componentNodeExporter,
 	}
+	if o.fromKubeStateMetrics() {
+		all = append(all, componentAgentState)
+	}
+	return all
 }
 
 // MetaCluster is the value of the label cluster on what is about the cell
@@ -47,7 +51,7 @@ type limits struct {
 func limitsOf(component string, size v1alpha1.CellSize) limits {
 	switch component {
 	case componentState:
-		// One cluster: 60 series a node and 6 a pod.
+		// One cluster: 60 series a node and 6 a pod, 10 by kube-state-metrics.
 		return limits{SizingOf(size).StateSamples, "512MB"}
 	case componentAPIServer:
 		// 400 kinds of request, each with six buckets; the answer also has all
@@ -62,6 +66,9 @@ func limitsOf(component string, size v1alpha1.CellSize) limits {
 	case componentControllers, componentScheduler:
 		// Some fifteen series for each of a hundred queues.
 		return limits{10_000, "32MB"}
+	case componentAgentState:
+		// Three series for each machine of a cluster.
+		return limits{50_000, "64MB"}
 	case componentAgent:
 		// A dozen for each cluster of the cell.
 		return limits{20_000, "16MB"}

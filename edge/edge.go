@@ -56,6 +56,8 @@ type Options struct {
 	// Skip are components that are not scraped, because the cell's nodes do not
 	// have them or the edge cannot reach them.
 	Skip []v1alpha1.TargetComponent
+	// ObjectState says who tells of nodes and pods. Unset means Agent.
+	ObjectState v1alpha1.ObjectStateSource
 	// Capacity is how much the cell has of what can run out, by pool. What the
 	// cell itself tells, CPU and memory, is not here.
 	Capacity map[string]float64
@@ -107,7 +109,7 @@ func (o Options) withDefaults() Options {
 // Interval, Size and Capacity.
 func (o Options) Topology() []rules.Constant {
 	out := []rules.Constant{{Record: "edge:interval:seconds", Value: o.Interval.Seconds()}}
-	for _, c := range components() {
+	for _, c := range o.components() {
 		out = append(out, rules.Constant{
 			Record: "edge:sample_limit:count", Labels: map[string]string{"job": c}, Value: float64(limitsOf(c, o.Size).samples),
 		})

@@ -32,14 +32,14 @@ func jobs(o Options, contract rules.Contract) []promcfg.ScrapeConfig {
 func sources(o Options) []source {
 	all := slices.Concat([]source{agent(o)}, fromAgent(o), discovered(o))
 	if o.Static != nil {
-		all = slices.Concat(staticSources(o), controlPlane(o))
+		all = slices.Concat(staticSources(o), kubeStateMetrics(o), controlPlane(o))
 	}
 	return o.wanted(all)
 }
 
 // discovered are the sources that need the rights of the edge's account.
 func discovered(o Options) []source {
-	return slices.Concat(metaNodes(o), []source{metaAPIServer(o)}, controlPlane(o))
+	return slices.Concat(kubeStateMetrics(o), metaNodes(o), []source{metaAPIServer(o)}, controlPlane(o))
 }
 
 // wanted leaves out the components that the cell does without.
@@ -60,10 +60,10 @@ func (s source) finish(o Options, contract rules.Contract, spread bool) promcfg.
 	if spread {
 		job.Relabel = append(job.Relabel, onlyThisShard(o)...)
 	}
-	if s.component == componentState {
+	if s.component == componentState || s.component == componentAgentState {
 		job.MetricRelabel = append(job.MetricRelabel, countedOnce(o)...)
 	}
-	job.MetricRelabel = append(job.MetricRelabel, keep(contract, s.component)...)
+	job.MetricRelabel = append(job.MetricRelabel, o.keep(contract, s.component)...)
 	l := limitsOf(s.component, o.Size)
 	job.SampleLimit, job.BodySizeLimit = l.samples, l.body
 	return job
@@ -121,7 +121,11 @@ func fromAgent(o Options) []source {
 		s.job.HTTP = []promcfg.HTTPSD{{URL: o.AgentURL + "/sd/" + component, RefreshInterval: promcfg.Duration(o.Interval)}}
 		s.job.Static = o.named(component, business)
 		s.job.Relabel = []promcfg.Relabel{promcfg.CopyLabel("cluster", "instance"), promcfg.CopyLabel("node", "instance")}
-		out = append(out, s.spoken())
+		s = s.spoken()
+		if component == componentState {
+			s = o.saysLess(s)
+		}
+		out = append(out, s)
 	}
 	return out
 }

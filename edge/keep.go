@@ -57,8 +57,8 @@ const virtualDevices = "lo|(?:veth|cali|cilium|lxc|flannel|cni|docker|br-|virbr|
 
 // keep drops every series that the contract does not declare for the component:
 // an API server alone exports tens of thousands, and an edge reads many.
-func keep(contract rules.Contract, component string) []promcfg.Relabel {
-	names := namesOf(contract, component)
+func (o Options) keep(contract rules.Contract, component string) []promcfg.Relabel {
+	names := o.rawOf(contract, component)
 	if len(names) == 0 {
 		return []promcfg.Relabel{{SourceLabels: []string{"__name__"}, Regex: ".*", Action: "drop"}}
 	}

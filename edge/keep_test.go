@@ -20,7 +20,7 @@ func chosen(t *testing.T, contract *rules.Contract, component string, series ...
 	global, err := promcfg.NewGlobal(options().Interval, nil)
 	require.NoError(t, err)
 	raw, err := promcfg.Config{Global: global, ScrapeConfigs: []promcfg.ScrapeConfig{
-		{JobName: "j", MetricRelabel: keep(*contract, component)},
+		{JobName: "j", MetricRelabel: Options{}.keep(*contract, component)},
 	}}.Marshal()
 	require.NoError(t, err)
 	cfg, err := config.Load(string(raw), promslog.NewNopLogger())

@@ -26,5 +26,5 @@ func staticSources(o Options) []source {
 			Targets: o.Static.Agents, Labels: map[string]string{"cluster": cluster, "__metrics_path__": "/state/static/" + cluster + "/metrics"},
 		})
 	}
-	return []source{agent(o), state, apiServers}
+	return []source{agent(o), o.saysLess(state), apiServers}
 }

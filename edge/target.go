@@ -61,7 +61,7 @@ func ofNode(group promcfg.StaticGroup, address string) promcfg.StaticGroup {
 func nameable() []string {
 	return []string{
 		componentAPIServer, componentEtcd, componentControllers, componentScheduler,
-		componentKubelet, componentCadvisor, componentNodeExporter,
+		componentKubelet, componentCadvisor, componentNodeExporter, componentKubeStateMetrics,
 	}
 }
 
@@ -71,7 +71,7 @@ func onNodes(component string) bool {
 
 // usualScheme is that of a component where nothing else is said.
 func usualScheme(component string) string {
-	if component == componentEtcd || component == componentNodeExporter {
+	if slices.Contains([]string{componentEtcd, componentNodeExporter, componentKubeStateMetrics}, component) {
 		return "http"
 	}
 	return "https"

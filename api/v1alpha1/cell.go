@@ -102,7 +102,21 @@ const (
 	EdgeExternal EdgeMode = "External"
 )
 
+// ObjectStateSource is who tells an edge of the objects of a cluster.
+// +kubebuilder:validation:Enum=Agent;KubeStateMetrics
+type ObjectStateSource string
+
+const (
+	// ObjectStateAgent means that the edge agent does, under kube-state-metrics' names.
+	ObjectStateAgent ObjectStateSource = "Agent"
+	// ObjectStateKubeStateMetrics means that the kube-state-metrics of each cluster
+	// does, and the agent only what that does not know.
+	ObjectStateKubeStateMetrics ObjectStateSource = "KubeStateMetrics"
+)
+
 // Edge is the cell's Prometheus.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.staticTargets) || has(self.objectState) && self.objectState == 'KubeStateMetrics' || !self.staticTargets.exists(t, t.component == 'kube-state-metrics')",message="staticTargets of kube-state-metrics are read only where objectState is KubeStateMetrics"
 type Edge struct {
 	// Mode unset means Managed.
 	// +optional
@@ -144,12 +158,16 @@ type Edge struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=256
 	StaticTargets []StaticTarget `json:"staticTargets,omitempty"`
+	// ObjectState says who tells of nodes and pods. Unset means Agent.
+	// +optional
+	ObjectState ObjectStateSource `json:"objectState,omitempty"`
 	// Skip are components that the edge does not scrape, because the nodes do
 	// not have them or the edge cannot reach them.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=6
 	// +kubebuilder:validation:XValidation:rule="!self.exists(c, c == 'kube-apiserver')",message="without kube-apiserver nothing could be said of a cluster"
+	// +kubebuilder:validation:XValidation:rule="!self.exists(c, c == 'kube-state-metrics')",message="whether kube-state-metrics is read is said in objectState"
 	Skip []TargetComponent `json:"skip,omitempty"`
 	// Unverified are components of the meta cluster whose certificates its
 	// authority has not signed. Their servers get the token of the edge's
@@ -162,8 +180,11 @@ type Edge struct {
 }
 
 // TargetComponent is a kind of server that an edge knows how to read.
-// +kubebuilder:validation:Enum=kube-apiserver;etcd;kube-controller-manager;kube-scheduler;kubelet;cadvisor;node-exporter
+// +kubebuilder:validation:Enum=kube-apiserver;etcd;kube-controller-manager;kube-scheduler;kubelet;cadvisor;node-exporter;kube-state-metrics
 type TargetComponent string
+
+// ComponentKubeStateMetrics is read where objectState says so.
+const ComponentKubeStateMetrics TargetComponent = "kube-state-metrics"
 
 // TargetScheme is how a server is asked.
 // +kubebuilder:validation:Enum=HTTP;HTTPS
@@ -195,7 +216,8 @@ type StaticTarget struct {
 	// +kubebuilder:validation:items:MaxLength=270
 	// +kubebuilder:validation:items:Pattern=`^[^\s/]+:[0-9]{1,5}$`
 	Addresses []string `json:"addresses,omitempty"`
-	// Scheme unset means HTTP for etcd and node-exporter, HTTPS for the others.
+	// Scheme unset means HTTP for etcd, node-exporter and kube-state-metrics, HTTPS
+	// for the others.
 	// +optional
 	Scheme TargetScheme `json:"scheme,omitempty"`
 }

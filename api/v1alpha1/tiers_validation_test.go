@@ -132,6 +132,7 @@ func cells() map[string]struct {
 		want   string
 	}
 	edge := func(e v1alpha1.Edge) client.Object { return cell(func(s *v1alpha1.CellSpec) { s.Edge = e }) }
+	ksm := []v1alpha1.StaticTarget{{Component: v1alpha1.ComponentKubeStateMetrics, Addresses: []string{"ksm:8080"}}}
 	external := v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"edge.example.org:9090"}}
 	with := func(change func(*v1alpha1.Edge)) client.Object {
 		e := external
@@ -162,6 +163,10 @@ func cells() map[string]struct {
 			e.StaticTargets = []v1alpha1.StaticTarget{{Component: "etcd", Addresses: []string{"a:1"}}}
 		}), "for a Managed one"},
 		"an API server to skip":         {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kube-apiserver"}}), "nothing could be said of a cluster"},
+		"kube-state-metrics to skip":    {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kube-state-metrics"}}), "is said in objectState"},
+		"kube-state-metrics unread":     {edge(v1alpha1.Edge{StaticTargets: ksm}), "are read only where objectState is KubeStateMetrics"},
+		"kube-state-metrics by a name":  {edge(v1alpha1.Edge{StaticTargets: ksm, ObjectState: v1alpha1.ObjectStateKubeStateMetrics}), ""},
+		"objects told by somebody else": {edge(v1alpha1.Edge{ObjectState: "Nobody"}), "spec.edge.objectState: Unsupported value"},
 		"hosts to skip":                 {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"node-exporter", "kubelet"}}), ""},
 		"an unverified API server":      {edge(v1alpha1.Edge{Unverified: []v1alpha1.TargetComponent{"kube-apiserver"}}), "the certificate may go unchecked"},
 		"an unverified kubelet":         {edge(v1alpha1.Edge{Unverified: []v1alpha1.TargetComponent{"kubelet"}}), ""},

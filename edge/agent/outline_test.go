@@ -264,7 +264,7 @@ func benchmarkWriteState(b *testing.B, s state) {
 	b.ReportAllocs()
 	for b.Loop() {
 		size = 0
-		if err := writeState(&size, s); err != nil {
+		if err := writeState(&size, s, true); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -286,7 +286,7 @@ func BenchmarkWriteStateByCluster100x10x300(b *testing.B) {
 	for b.Loop() {
 		for i := range whole.clusters {
 			var size countingWriter
-			if err := writeState(&size, state{clusters: whole.clusters[i : i+1], machines: whole.machines[10*i : 10*i+10]}); err != nil {
+			if err := writeState(&size, state{clusters: whole.clusters[i : i+1], machines: whole.machines[10*i : 10*i+10]}, true); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -93,8 +93,18 @@ func business(name string, v view) clusterState {
 func written(t testing.TB, s state) string {
 	t.Helper()
 	var out bytes.Buffer
-	require.NoError(t, writeState(&out, s))
+	require.NoError(t, writeState(&out, s, true))
 	return out.String()
+}
+
+// Where kube-state-metrics tells of nodes and pods, the agent tells what that does
+// not know.
+func TestWriteStateWithoutObjects(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, writeState(&out, largeState(1, 2, 2), false))
+	require.Contains(t, out.String(), "pharos_cluster_up{")
+	require.Contains(t, out.String(), "pharos_machine_info{")
+	require.NotContains(t, out.String(), "kube_")
 }
 
 func samplesOf(text string) []string {
@@ -174,7 +184,7 @@ type brokenWriter struct{}
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
 func TestWriteStateReportsABrokenReader(t *testing.T) {
-	require.ErrorContains(t, writeState(brokenWriter{}, largeState(2, 1000, 0)), "broken pipe")
+	require.ErrorContains(t, writeState(brokenWriter{}, largeState(2, 1000, 0), true), "broken pipe")
 }
 
 func TestDistinctNeverMergesClustersOfOneName(t *testing.T) {

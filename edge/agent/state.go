@@ -121,7 +121,7 @@ func ambiguous(machines []machineOfCluster) int {
 	return n
 }
 
-func (a *Agent) serveMeta(w http.ResponseWriter, _ *http.Request) { a.serve(w, a.metaState) }
+func (a *Agent) serveMeta(w http.ResponseWriter, r *http.Request) { a.serve(w, r, a.metaState) }
 
 func (a *Agent) serveCluster(w http.ResponseWriter, r *http.Request) {
 	key := clusterKey{r.PathValue("namespace"), r.PathValue("cluster")}
@@ -129,33 +129,36 @@ func (a *Agent) serveCluster(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no such Cluster is watched", http.StatusNotFound)
 		return
 	}
-	a.serve(w, func() state {
+	a.serve(w, r, func() state {
 		s, _ := a.stateOf(key) // of a Cluster that went away just now, nothing is known
 		return s
 	})
 }
 
-func (a *Agent) serve(w http.ResponseWriter, look func() state) {
+func (a *Agent) serve(w http.ResponseWriter, r *http.Request, look func() state) {
 	// Half a picture would look like a fleet that shrank.
 	if err := a.ready(); err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.Header().Set("Content-Type", string(expfmt.NewFormat(expfmt.TypeTextPlain)))
-	if err := writeState(w, look()); err != nil {
+	if err := writeState(w, look(), r.URL.Query().Get("objects") != "none"); err != nil {
 		panic(http.ErrAbortHandler) // the reader must notice that it has not got all
 	}
 }
 
 // writeState writes the state in Prometheus' text format. It writes by itself,
 // not through the client library, because a large cell has millions of
-// samples, and building each as an object first takes seconds and gigabytes.
-func writeState(w io.Writer, s state) error {
+// samples, and building each as an object first takes seconds and gigabytes. Objects
+// are left out where kube-state-metrics tells of them.
+func writeState(w io.Writer, s state, objects bool) error {
 	t := newTextWriter(w)
 	writeClusters(t, s.clusters)
 	writeMachines(t, s.machines)
-	writeNodes(t, s.clusters)
-	writePods(t, s.clusters)
+	if objects {
+		writeNodes(t, s.clusters)
+		writePods(t, s.clusters)
+	}
 	writeAddresses(t, s.clusters)
 	return t.flush()
 }

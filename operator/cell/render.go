@@ -69,6 +69,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, c
 			Capacity:        capacity(c),
 			Targets:         c.Spec.Edge.StaticTargets,
 			Skip:            c.Spec.Edge.Skip,
+			ObjectState:     c.Spec.Edge.ObjectState,
 			Unverified:      c.Spec.Edge.Unverified,
 			Contract:        contract,
 		}
