@@ -56,7 +56,7 @@ func refusesTheSecond(t *testing.T, w *world) {
 		w.requireReason(t, "second", v1alpha1.ReasonInvalid, `leads to the cluster of Cell "asia-1", whose StatefulSet edge`)
 		w.reconcile(t, "asia-1")
 	}
-	require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, "second")))
+	require.NoError(t, w.Admin.Delete(t.Context(), w.Cell(t, "second")))
 	w.reconcile(t, "second")
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "second"}, &v1alpha1.Cell{})))
 	require.Equal(t, before, w.versions(t), "the first goes on undisturbed")
@@ -65,7 +65,7 @@ func refusesTheSecond(t *testing.T, w *world) {
 // Another hub has a Cell of the same name, whose kubeconfig leads here: it has the
 // cluster, and keeps it when ours is deleted.
 func refusesTheNamesake(t *testing.T, w *world) {
-	ours := string(w.cell(t, "asia-1").UID)
+	ours := string(w.Cell(t, "asia-1").UID)
 	claimed := func(by string) {
 		claim := w.ConfigMap(t, "edge")
 		if claim.Annotations[annotationClaim] = by; by == "" {
@@ -78,7 +78,7 @@ func refusesTheNamesake(t *testing.T, w *world) {
 	before := w.Versions(t, kinds()...)
 	w.reconcile(t, "asia-1")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, `leads to the cluster of another Cell "asia-1", with the UID another`)
-	require.NoError(t, w.r.clear(t.Context(), w.cell(t, "asia-1")))
+	require.NoError(t, w.r.clear(t.Context(), w.Cell(t, "asia-1")))
 	require.Equal(t, before, w.Versions(t, kinds()...), "the other hub's cell was touched")
 
 	claimed("") // as a person does who hands it over, and as claims were once
@@ -117,7 +117,7 @@ func twoAtOnce(t *testing.T, w *world) {
 				reason = v1alpha1.ReasonProgressing
 			}
 			w.requireReason(t, name, reason, "")
-			require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, name)))
+			require.NoError(t, w.Admin.Delete(t.Context(), w.Cell(t, name)))
 			w.reconcile(t, name)
 		}
 	}

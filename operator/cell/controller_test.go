@@ -2,7 +2,6 @@ package cell
 
 import (
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -125,7 +124,7 @@ func reportsTheEdge(t *testing.T, w *world) {
 	w.RunPod(t, w.StatefulSet(t, "edge").Spec.Template, "edge-0", "127.94.0.1")
 	w.settle(t)
 	w.reconcile(t, "asia-1")
-	require.Equal(t, []string{"127.94.0.1:9090"}, w.cell(t, "asia-1").Status.EdgeEndpoints, "the address is known before the pod is ready")
+	require.Equal(t, []string{"127.94.0.1:9090"}, w.Cell(t, "asia-1").Status.EdgeEndpoints, "the address is known before the pod is ready")
 	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "edge")
 
 	w.SetReady(t, "edge-0")
@@ -147,12 +146,12 @@ func keepsDeadEdge(t *testing.T, w *world) {
 	w.RunPod(t, w.StatefulSet(t, "edge").Spec.Template, "edge-0", "127.94.0.7")
 	w.SetReady(t, "edge-0")
 	w.reconcile(t, "asia-1")
-	require.Equal(t, []string{"127.94.0.7:9090"}, w.cell(t, "asia-1").Status.EdgeEndpoints)
+	require.Equal(t, []string{"127.94.0.7:9090"}, w.Cell(t, "asia-1").Status.EdgeEndpoints)
 }
 
 func invalidChangesNothing(t *testing.T, w *world) {
 	before := w.versions(t)
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Spec.Network.APIServerURL = "https://[broken"
 	c.Spec.Region = "elsewhere"
 	require.NoError(t, w.Admin.Update(t.Context(), c))
@@ -163,7 +162,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 	delete(after, "Cell asia-1")
 	require.Equal(t, before, after, "an invalid spec touched what runs")
 
-	c = w.cell(t, "asia-1")
+	c = w.Cell(t, "asia-1")
 	c.Spec.Network.APIServerURL, c.Spec.Region = "", "east"
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
@@ -171,16 +170,16 @@ func invalidChangesNothing(t *testing.T, w *world) {
 }
 
 func noNodeOperator(t *testing.T, w *world) {
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Spec.RepairJobConfigMap = ""
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("machine-operator"), &appsv1.Deployment{})))
-	require.Len(t, w.cell(t, "asia-1").Status.Parts, 2)
+	require.Len(t, w.Cell(t, "asia-1").Status.Parts, 2)
 }
 
 func externalEdge(t *testing.T, w *world) {
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Spec.Edge = v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"10.0.0.2:9090", "10.0.0.1:9090"}}
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
@@ -188,12 +187,12 @@ func externalEdge(t *testing.T, w *world) {
 	require.Contains(t, w.ConfigMap(t, "edge").Data, "agent.scrape.yaml")
 	require.NotContains(t, w.ConfigMap(t, "edge").Data, "prometheus.yml", "its configuration is somebody else's")
 	w.Deployment(t, "edge-agent")
-	require.ElementsMatch(t, c.Spec.Edge.Endpoints, w.cell(t, "asia-1").Status.EdgeEndpoints)
+	require.ElementsMatch(t, c.Spec.Edge.Endpoints, w.Cell(t, "asia-1").Status.EdgeEndpoints)
 }
 
 // What the Federation leaves out says so itself.
 func endpointOfAnother(t *testing.T, w *world) {
-	older := w.cell(t, "alpha")
+	older := w.Cell(t, "alpha")
 	older.Status.EdgeEndpoints = []string{"10.0.0.2:9090"}
 	require.NoError(t, w.Admin.Status().Update(t.Context(), older))
 	w.reconcile(t, "asia-1")
@@ -202,7 +201,7 @@ func endpointOfAnother(t *testing.T, w *world) {
 	w.Deployment(t, "edge-agent")
 	require.NoError(t, w.Admin.Delete(t.Context(), older))
 	w.reconcile(t, "asia-1")
-	require.NotContains(t, meta.FindStatusCondition(w.cell(t, "asia-1").Status.Conditions, v1alpha1.ConditionReady).Message, "belongs")
+	require.NotContains(t, meta.FindStatusCondition(w.Cell(t, "asia-1").Status.Conditions, v1alpha1.ConditionReady).Message, "belongs")
 }
 
 // A cell that answers no is not one that does not answer.
@@ -216,13 +215,13 @@ func revoked(t *testing.T, w *world) {
 }
 
 func unreachable(t *testing.T, w *world) {
-	parts := w.cell(t, "asia-1").Status.Parts
+	parts := w.Cell(t, "asia-1").Status.Parts
 	w.secret(t, "asia-1", w.kubeconfig(t, "https://127.0.0.1:1", "x"))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err, "an error is what makes the next try come later")
 	c := w.requireReason(t, "asia-1", v1alpha1.ReasonUnreachable, "did not answer")
 	require.Equal(t, parts, c.Status.Parts, "what is not seen is not known to have changed")
-	require.Contains(t, w.told(), v1alpha1.ReasonUnreachable)
+	require.Contains(t, testkit.Told(w.recorder), v1alpha1.ReasonUnreachable)
 }
 
 // A server that takes connections and never answers is the worst of them.
@@ -243,7 +242,7 @@ func hanging(t *testing.T, w *world) {
 
 func notLetGo(t *testing.T, w *world) {
 	w.secret(t, "asia-1", w.kubeconfig(t, "https://127.0.0.1:1", "x"))
-	require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, "asia-1")))
+	require.NoError(t, w.Admin.Delete(t.Context(), w.Cell(t, "asia-1")))
 	_, err := w.tryReconcile(t, "asia-1")
 	require.Error(t, err)
 	w.requireReason(t, "asia-1", v1alpha1.ReasonUnreachable, "annotate the Cell with pharos.dev/abandon=true")
@@ -269,7 +268,7 @@ func abandoned(t *testing.T, w *world) {
 	w.secret(t, "lost", w.kubeconfig(t, "https://127.0.0.1:1", "x"))
 	_, err := w.tryReconcile(t, "lost")
 	require.Error(t, err)
-	c := w.cell(t, "lost")
+	c := w.Cell(t, "lost")
 	c.Annotations = map[string]string{AnnotationAbandon: "true"}
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	require.NoError(t, w.Admin.Delete(t.Context(), c))
@@ -280,7 +279,7 @@ func abandoned(t *testing.T, w *world) {
 func rightsAreNarrow(t *testing.T, w *world) {
 	w.newCell(t, "narrow")
 	w.secret(t, "narrow", w.access)
-	remote, err := w.r.cells.to(t.Context(), w.cell(t, "narrow"))
+	remote, err := w.r.cells.to(t.Context(), w.Cell(t, "narrow"))
 	require.NoError(t, err)
 	elsewhere := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}
 	require.True(t, apierrors.IsForbidden(remote.Create(t.Context(), elsewhere)))
@@ -308,23 +307,8 @@ func (w *world) reconcile(t *testing.T, name string) {
 
 func (w *world) requireReason(t *testing.T, name, reason, text string) *v1alpha1.Cell {
 	t.Helper()
-	c := w.cell(t, name)
-	ready := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady)
-	require.NotNil(t, ready)
-	require.Equal(t, reason, ready.Reason, ready.Message)
-	require.Contains(t, ready.Message, text)
-	require.Equal(t, c.Generation, ready.ObservedGeneration)
+	c := w.Cell(t, name)
+	testkit.RequireReady(t, c.Status.Conditions, reason, text)
+	require.Equal(t, c.Generation, meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReady).ObservedGeneration)
 	return c
-}
-
-func (w *world) told() []string {
-	var out []string
-	for {
-		select {
-		case e := <-w.recorder.Events:
-			out = append(out, strings.Fields(e)[1])
-		default:
-			return out
-		}
-	}
 }

@@ -19,7 +19,7 @@ func TestWhoEmptiesNodesTakesOneServerOfAPair(t *testing.T) {
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
 	})
 	w.secret(t, "asia-1", w.access)
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Spec.Edge.Replicas = ptr.To(int32(2))
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")

@@ -29,11 +29,7 @@ type two struct {
 // are never nobody's.
 func TestACellMovesWhenAPersonSaysSo(t *testing.T) {
 	w := &two{world: newWorld(t), other: testkit.NewWorld(t)}
-	objects, err := deploy.Cell()
-	require.NoError(t, err)
-	for _, o := range objects {
-		w.other.Create(t, o)
-	}
+	w.other.InstallCell(t)
 	elsewhere := &world{World: w.other}
 	w.otherAccess = elsewhere.kubeconfig(t, w.other.Config.Host, elsewhere.token(t, deploy.OperatorAccess))
 	w.here, w.there = uidOf(t, w.World), uidOf(t, w.other)
@@ -74,7 +70,7 @@ func remains(t *testing.T, w *testkit.World) (n int) {
 
 func (w *two) change(t *testing.T, spec func(*v1alpha1.Cell)) {
 	t.Helper()
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	spec(c)
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")
@@ -83,10 +79,10 @@ func (w *two) change(t *testing.T, spec func(*v1alpha1.Cell)) {
 func (w *two) knows(t *testing.T) {
 	w.secret(t, "asia-1", w.access)
 	w.reconcile(t, "asia-1")
-	require.Equal(t, v1alpha1.CellCluster{UID: w.here, KubeconfigSecret: "asia-1"}, w.cell(t, "asia-1").Status.Cluster)
+	require.Equal(t, v1alpha1.CellCluster{UID: w.here, KubeconfigSecret: "asia-1"}, w.Cell(t, "asia-1").Status.Cluster)
 	w.secret(t, "asia-1-renewed", w.access)
 	w.change(t, func(c *v1alpha1.Cell) { c.Spec.KubeconfigSecret = "asia-1-renewed" })
-	require.Equal(t, v1alpha1.CellCluster{UID: w.here, KubeconfigSecret: "asia-1-renewed"}, w.cell(t, "asia-1").Status.Cluster, "another way to the same cluster")
+	require.Equal(t, v1alpha1.CellCluster{UID: w.here, KubeconfigSecret: "asia-1-renewed"}, w.Cell(t, "asia-1").Status.Cluster, "another way to the same cluster")
 }
 
 func (w *two) overwritten(t *testing.T) {
@@ -119,7 +115,7 @@ func (w *two) moves(t *testing.T) {
 	w.secret(t, "asia-1", w.otherAccess)
 	w.change(t, func(c *v1alpha1.Cell) { c.Spec.KubeconfigSecret, c.Annotations[AnnotationMove] = "asia-1", w.there })
 	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for edge")
-	require.Equal(t, v1alpha1.CellCluster{UID: w.there, KubeconfigSecret: "asia-1"}, w.cell(t, "asia-1").Status.Cluster)
+	require.Equal(t, v1alpha1.CellCluster{UID: w.there, KubeconfigSecret: "asia-1"}, w.Cell(t, "asia-1").Status.Cluster)
 	require.Zero(t, remains(t, w.World), "the former cluster has parts of nobody")
 	require.Positive(t, remains(t, w.other))
 	w.reconcile(t, "asia-1")
@@ -130,7 +126,7 @@ func (w *two) moves(t *testing.T) {
 func (w *two) deletedMeanwhile(t *testing.T) {
 	w.change(t, func(c *v1alpha1.Cell) { c.Spec.KubeconfigSecret = "asia-1-renewed" })
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, "leads to cluster "+w.here+", and the parts are in cluster "+w.there)
-	require.NoError(t, w.Admin.Delete(t.Context(), w.cell(t, "asia-1")))
+	require.NoError(t, w.Admin.Delete(t.Context(), w.Cell(t, "asia-1")))
 	w.reconcile(t, "asia-1")
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), client.ObjectKey{Name: "asia-1"}, &v1alpha1.Cell{})))
 	require.Zero(t, remains(t, w.other))
@@ -142,7 +138,7 @@ func (w *two) lost(t *testing.T) {
 	w.newCell(t, "asia-1")
 	w.secret(t, "asia-1", w.access)
 	w.reconcile(t, "asia-1")
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Status.Cluster.UID = "lost"
 	w.SetStatus(t, c)
 	w.reconcile(t, "asia-1")
@@ -153,5 +149,5 @@ func (w *two) lost(t *testing.T) {
 	w.requireReason(t, "asia-1", v1alpha1.ReasonInvalid, "kubectl annotate --overwrite cell asia-1 pharos.dev/abandon=lost")
 	w.change(t, func(c *v1alpha1.Cell) { c.Annotations[AnnotationAbandon] = "lost" })
 	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for edge")
-	require.Equal(t, w.here, w.cell(t, "asia-1").Status.Cluster.UID)
+	require.Equal(t, w.here, w.Cell(t, "asia-1").Status.Cluster.UID)
 }

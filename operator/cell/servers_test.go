@@ -30,7 +30,7 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 	w.secret(t, "asia-1", w.access)
 	change := func(spec func(*v1alpha1.CellSpec)) {
 		t.Helper()
-		c := w.cell(t, "asia-1")
+		c := w.Cell(t, "asia-1")
 		spec(&c.Spec)
 		require.NoError(t, w.Admin.Update(t.Context(), c))
 		w.reconcile(t, "asia-1")
@@ -57,7 +57,7 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 		require.Equal(t, strconv.Itoa(shard), budget.Spec.Selector.MatchLabels[v1alpha1.LabelShard])
 		require.NotContains(t, budget.Spec.Selector.MatchLabels, v1alpha1.LabelReplica, "of both servers one stays")
 	}
-	status := w.cell(t, "asia-1").Status
+	status := w.Cell(t, "asia-1").Status
 	require.Equal(t, []v1alpha1.EdgeServer{
 		{Shard: 0, Replica: "a"}, {Shard: 0, Replica: "b", Endpoint: "127.94.3.1:9090"},
 		{Shard: 1, Replica: "a", Endpoint: "127.94.3.2:9090"}, {Shard: 1, Replica: "b", Endpoint: "127.94.3.3:9090"},
@@ -69,7 +69,7 @@ func TestACellGrowsAndShrinks(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &appsv1.StatefulSet{})))
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-1-a"), &corev1.ConfigMap{})))
 	require.True(t, apierrors.IsNotFound(w.Admin.Get(t.Context(), testkit.Key("edge-0"), &policyv1.PodDisruptionBudget{})), "a single server may always be moved")
-	require.Empty(t, w.cell(t, "asia-1").Status.EdgeEndpoints)
+	require.Empty(t, w.Cell(t, "asia-1").Status.EdgeEndpoints)
 }
 
 // A cell follows the division that the Federation has come to, step by step, on a
@@ -82,7 +82,7 @@ func TestACellIsDividedAsTheFederationSays(t *testing.T) {
 	}
 	w.Create(t, f)
 	w.secret(t, "asia-1", w.access)
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Spec.Edge.Shards = ptr.To(int32(2))
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	const both, second = "regex: 0;.*|.*;0", "regex: 1;.*|.*;1"
@@ -139,7 +139,7 @@ func TestAPairIsChangedInTurn(t *testing.T) {
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
 	})
 	w.secret(t, "asia-1", w.access)
-	c := w.cell(t, "asia-1")
+	c := w.Cell(t, "asia-1")
 	c.Spec.Edge.Shards, c.Spec.Edge.Replicas = ptr.To(int32(2)), ptr.To(int32(2))
 	require.NoError(t, w.Admin.Update(t.Context(), c))
 	w.reconcile(t, "asia-1")

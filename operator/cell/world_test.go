@@ -18,7 +18,6 @@ import (
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/testkit"
-	"github.com/pharos-fleet/pharos/internal/version"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -36,7 +35,8 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: testkit.NewWorld(t), recorder: events.NewFakeRecorder(64)}
-	w.install(t)
+	w.InstallHub(t)
+	w.InstallCell(t)
 	operator := testkit.Client(t, testkit.As(w.Config, "operator"))
 	var err error
 	w.r, err = New(workload.Options{
@@ -48,17 +48,6 @@ func newWorld(t *testing.T) *world {
 	w.newCell(t, "alpha") // older than the next, by its name at least; nothing reconciles it
 	w.newCell(t, "asia-1")
 	return w
-}
-
-func (w *world) install(t *testing.T) {
-	t.Helper()
-	hub, err := deploy.Hub(version.Image)
-	require.NoError(t, err)
-	cell, err := deploy.Cell()
-	require.NoError(t, err)
-	for _, o := range append(hub, cell[1:]...) { // both begin with the one namespace
-		w.Create(t, o)
-	}
 }
 
 func (w *world) token(t *testing.T, account string) string {
@@ -102,13 +91,6 @@ func (w *world) newCell(t *testing.T, name string) {
 			Network: v1alpha1.Network{ServiceAddressing: v1alpha1.ServiceClusterIP},
 		},
 	})
-}
-
-func (w *world) cell(t *testing.T, name string) *v1alpha1.Cell {
-	t.Helper()
-	c := &v1alpha1.Cell{}
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: name}, c))
-	return c
 }
 
 // settle plays the controllers, which have taken up the latest change.

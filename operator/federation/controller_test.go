@@ -210,7 +210,7 @@ func invalidChangesNothing(t *testing.T, w *world) {
 	require.NoError(t, w.Admin.Update(t.Context(), f))
 	w.reconcile(t, "fleet")
 	require.True(t, meta.IsStatusConditionTrue(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady))
-	require.Subset(t, w.told(), []string{v1alpha1.ReasonProgressing, v1alpha1.ReasonAvailable, v1alpha1.ReasonInvalid})
+	require.Subset(t, testkit.Told(w.r.Recorder.(*events.FakeRecorder)), []string{v1alpha1.ReasonProgressing, v1alpha1.ReasonAvailable, v1alpha1.ReasonInvalid})
 }
 
 func oneInCharge(t *testing.T, w *world) {
@@ -346,21 +346,5 @@ func (w *world) reconcile(t *testing.T, name string) {
 
 func (w *world) requireInvalid(t *testing.T, name, text string) {
 	t.Helper()
-	c := meta.FindStatusCondition(w.federation(t, name).Status.Conditions, v1alpha1.ConditionReady)
-	require.NotNil(t, c)
-	require.Equal(t, metav1.ConditionFalse, c.Status)
-	require.Equal(t, v1alpha1.ReasonInvalid, c.Reason)
-	require.Contains(t, c.Message, text)
-}
-
-func (w *world) told() []string {
-	var out []string
-	for {
-		select {
-		case e := <-w.r.Recorder.(*events.FakeRecorder).Events:
-			out = append(out, strings.Fields(e)[1])
-		default:
-			return out
-		}
-	}
+	testkit.RequireReady(t, w.federation(t, name).Status.Conditions, v1alpha1.ReasonInvalid, text)
 }

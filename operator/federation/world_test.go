@@ -15,7 +15,6 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/testkit"
-	"github.com/pharos-fleet/pharos/internal/version"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -30,11 +29,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: testkit.NewWorld(t)}
-	hub, err := deploy.Hub(version.Image)
-	require.NoError(t, err)
-	for _, o := range hub {
-		w.Create(t, o)
-	}
+	w.InstallHub(t)
 	w.operator = testkit.Client(t, testkit.As(w.Config, "operator"))
 	w.anew(t)
 	return w
@@ -64,9 +59,7 @@ func (w *world) cell(t *testing.T, name, geography string, endpoints ...string) 
 
 func (w *world) federation(t *testing.T, name string) *v1alpha1.Federation {
 	t.Helper()
-	f := &v1alpha1.Federation{}
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKey{Name: name}, f))
-	return f
+	return w.Federation(t, name)
 }
 
 // versions are the resource versions of everything that the operator wrote.
