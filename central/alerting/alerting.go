@@ -90,8 +90,8 @@ func (o Options) check() error {
 		return fmt.Errorf("group wait %s, group interval %s, repeat interval %s: must be at least 0s, 1s, and the group interval",
 			o.GroupWait, o.GroupInterval, o.RepeatInterval)
 	}
-	if h := o.Heartbeat; h != nil && (!filepath.IsAbs(h.URLFile) || h.Interval < time.Second) {
-		return fmt.Errorf("heartbeat: file %q, interval %s: must be an absolute path, and at least 1s", h.URLFile, h.Interval)
+	if err := o.Heartbeat.check(); err != nil {
+		return err
 	}
 	for i, name := range o.Robots {
 		if err := CheckRobotName(name); err != nil {
@@ -100,6 +100,13 @@ func (o Options) check() error {
 		if i > 0 && o.Robots[i-1] == name {
 			return fmt.Errorf("robot %q: is there twice", name)
 		}
+	}
+	return nil
+}
+
+func (h *Heartbeat) check() error {
+	if h != nil && (!filepath.IsAbs(h.URLFile) || h.Interval < time.Second) {
+		return fmt.Errorf("heartbeat: file %q, interval %s: must be an absolute path, and at least 1s", h.URLFile, h.Interval)
 	}
 	return nil
 }

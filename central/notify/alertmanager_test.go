@@ -1,106 +1,82 @@
 package notify
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/pharos-fleet/pharos/internal/testkit"
+	"github.com/pharos-fleet/pharos/central/alerting"
+	"github.com/pharos-fleet/pharos/central/alerting/alertingtest"
+	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 )
 
-// startAlertmanager runs a real Alertmanager that tells the relay of every
-// alert. It has no peers, which is what a partition makes of a cluster.
-func startAlertmanager(t *testing.T, relay string) string {
+// startAlertmanagers runs real ones that gossip and tell the relay of every alert, as
+// they are told to in the hub.
+func startAlertmanagers(t *testing.T, relay string, n int) []*promtest.Server {
 	t.Helper()
-	dir := t.TempDir()
-	config := filepath.Join(dir, "alertmanager.yml")
-	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `
-route:
-  receiver: ops
-  group_by: ["alertname", "cluster"]
-  group_wait: 100ms
-  group_interval: 500ms
-  repeat_interval: 4h
-receivers:
-- name: ops
-  webhook_configs:
-  - url: %s/alertmanager/ops
-    send_resolved: true
-`, relay), 0o600))
-	address := freeAddress(t)
-	cmd := exec.Command(testkit.Binary(t, "alertmanager"), "--config.file="+config,
-		"--storage.path="+dir, "--web.listen-address="+address, "--cluster.listen-address=")
-	var output testkit.Said
-	cmd.Stdout, cmd.Stderr = &output, &output
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-		_ = cmd.Wait() // its status says how it was ended, which we know
-		if t.Failed() {
-			t.Log(output.String())
-		}
+	files, err := alerting.Render(alerting.Options{
+		NotifyURL: relay, Robots: []string{"ops"}, GroupWait: 100 * time.Millisecond, GroupInterval: time.Second,
 	})
-	base := "http://" + address
-	eventually(t, "Alertmanager is ready", func() bool {
-		resp, err := http.Get(base + "/-/ready")
-		if err != nil {
-			return false
-		}
-		defer http.DefaultClient.CloseIdleConnections()
-		return resp.Body.Close() == nil && resp.StatusCode == http.StatusOK
-	})
-	return base
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", loopback+":0")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, l.Close()) }()
-	return l.Addr().String()
+	return alertingtest.Cluster(t, loopback, n, files)
 }
 
-// raise hands an alert to an Alertmanager as a Prometheus would. A zero end
-// means that it fires.
-func raise(t *testing.T, alertmanager, node string, starts, ends time.Time) {
-	t.Helper()
-	alert := map[string]any{
-		"labels":      map[string]string{"alertname": "PharosNodeNotReady", "cluster": "shop", "node": node, "severity": "critical"},
-		"annotations": map[string]string{"summary": "Node " + node + " is not ready."},
-		"startsAt":    starts,
+// nodeDown is an alert about a node. A zero end means that it fires.
+func nodeDown(node string, starts, ends time.Time) alertingtest.Alert {
+	a := alertingtest.Alert{
+		Labels:      map[string]string{"alertname": "PharosNodeNotReady", "cluster": "shop", "node": node, "severity": "critical"},
+		Annotations: map[string]string{"summary": "Node " + node + " is not ready."},
+		StartsAt:    starts,
 	}
 	if !ends.IsZero() {
-		alert["endsAt"] = ends
+		a.EndsAt = &ends
 	}
-	body, err := json.Marshal([]any{alert})
-	require.NoError(t, err)
-	resp, err := http.Post(alertmanager+"/api/v2/alerts", "application/json", bytes.NewReader(body))
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	http.DefaultClient.CloseIdleConnections()
-	require.Equal(t, http.StatusOK, resp.StatusCode)
+	return a
+}
+
+// TestOneMessageFromAClusterThatLosesAMember has two Alertmanagers that gossip, both of
+// which are sent every alert. The second tells nothing that the first has told, and
+// everything once the first is gone.
+func TestOneMessageFromAClusterThatLosesAMember(t *testing.T) {
+	p := newProvider(t)
+	r := startRelay(t, optionsFor(t, p.url), nil)
+	managers := startAlertmanagers(t, r.url, 2)
+	starts := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
+	alertingtest.Raise(t, nodeDown("shop-node-03", starts, time.Time{}), managers...)
+	eventually(t, "it is told", func() bool { return len(p.Messages()) == 1 })
+	time.Sleep(3 * time.Second) // three times as long as the second waits for the first
+	require.Len(t, p.Messages(), 1)
+	require.Contains(t, r.metric("pharos_notify_received_total"), `{result="duplicate",robot="ops"} 0`, "gossip had said that it was told")
+
+	managers[0].Kill()
+	alertingtest.Raise(t, nodeDown("shop-node-04", starts, time.Time{}), managers[1])
+	eventually(t, "the other tells it", func() bool { return len(p.Messages()) == 2 })
+	require.Contains(t, p.Messages()[1].Text, "node shop-node-04")
+
+	managers[0].Start()
+	managers[0].Ready(t)
+	alertingtest.Knows(t, managers[0], 2)
+	now := time.Now().Truncate(time.Millisecond)
+	for _, node := range []string{"shop-node-03", "shop-node-04"} {
+		alertingtest.Raise(t, nodeDown(node, starts, now), managers...)
+	}
+	eventually(t, "the end is told", func() bool { return strings.Count(p.texts(), "### RESOLVED") == 2 })
 }
 
 func TestAlertmanagerToRobot(t *testing.T) {
 	p := newProvider(t)
 	r := startRelay(t, optionsFor(t, p.url), nil)
-	one, two := startAlertmanager(t, r.url), startAlertmanager(t, r.url)
+	// Each is alone, which is what a partition makes of a cluster.
+	managers := slices.Concat(startAlertmanagers(t, r.url, 1), startAlertmanagers(t, r.url, 1))
 	starts := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
 
-	for _, am := range []string{one, two} {
-		raise(t, am, "shop-node-03", starts, time.Time{})
-	}
+	alertingtest.Raise(t, nodeDown("shop-node-03", starts, time.Time{}), managers...)
 	received := func(result string, n int) func() bool {
 		line := fmt.Sprintf(`{result="%s",robot="ops"} %d`, result, n)
 		return func() bool { return strings.Contains(r.metric("pharos_notify_received_total"), line) }
@@ -111,9 +87,7 @@ func TestAlertmanagerToRobot(t *testing.T) {
 	require.Contains(t, p.texts(), "node shop-node-03")
 
 	ends := time.Now().Truncate(time.Millisecond)
-	for _, am := range []string{one, two} {
-		raise(t, am, "shop-node-03", starts, ends)
-	}
+	alertingtest.Raise(t, nodeDown("shop-node-03", starts, ends), managers...)
 	eventually(t, "both have told of the end", received(resultDuplicate, 2))
 	eventually(t, "the end is told", func() bool { return len(p.Messages()) == 2 })
 	require.Contains(t, p.texts(), "RESOLVED · critical · PharosNodeNotReady")
@@ -125,16 +99,16 @@ func TestAlertmanagerToRobot(t *testing.T) {
 func TestAnEndThatAlertmanagerRepeatsIsToldOnce(t *testing.T) {
 	p := newProvider(t)
 	r := startRelay(t, optionsFor(t, p.url), nil)
-	am := startAlertmanager(t, r.url)
+	am := startAlertmanagers(t, r.url, 1)
 	starts := time.Now().Add(-time.Minute).Truncate(time.Millisecond)
-	raise(t, am, "shop-node-03", starts, time.Time{})
+	alertingtest.Raise(t, nodeDown("shop-node-03", starts, time.Time{}), am...)
 	eventually(t, "it is told", func() bool { return len(p.Messages()) == 1 })
 	ends := time.Now().Truncate(time.Millisecond)
-	raise(t, am, "shop-node-03", starts, ends)
+	alertingtest.Raise(t, nodeDown("shop-node-03", starts, ends), am...)
 	eventually(t, "the end is told", func() bool { return len(p.Messages()) == 2 })
 
-	raise(t, am, "shop-node-03", starts, ends.Add(time.Millisecond))
-	raise(t, am, "shop-node-04", ends, time.Time{})
+	alertingtest.Raise(t, nodeDown("shop-node-03", starts, ends.Add(time.Millisecond)), am...)
+	alertingtest.Raise(t, nodeDown("shop-node-04", ends, time.Time{}), am...)
 	eventually(t, "the next is told", func() bool { return len(p.Messages()) == 3 })
 	require.Contains(t, p.Messages()[2].Text, "node shop-node-04")
 	require.NotContains(t, p.Messages()[2].Text, "shop-node-03")
@@ -143,11 +117,11 @@ func TestAnEndThatAlertmanagerRepeatsIsToldOnce(t *testing.T) {
 func TestAlertmanagerAsksAgainWhenTheSpoolFails(t *testing.T) {
 	p := newProvider(t)
 	r := startRelay(t, optionsFor(t, p.url), nil)
-	am := startAlertmanager(t, r.url)
+	am := startAlertmanagers(t, r.url, 1)
 	temp := filepath.Join(r.workers["ops"].spool.dir, tempDir)
 	require.NoError(t, os.Remove(temp))
 
-	raise(t, am, "shop-node-04", time.Now(), time.Time{})
+	alertingtest.Raise(t, nodeDown("shop-node-04", time.Now(), time.Time{}), am...)
 	eventually(t, "refused", func() bool {
 		return !strings.Contains(r.metric("pharos_notify_received_total"), `{result="failed",robot="ops"} 0`)
 	})

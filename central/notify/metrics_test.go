@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
+
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 // Every series is there before anything has happened, or an increase from nothing
@@ -24,6 +26,13 @@ func TestMetricsBeginAtNought(t *testing.T) {
 		"pharos_notify_queue_age_sec":    `{robot="ops"} 0`,
 	} {
 		require.Contains(t, r.metric(name), want)
+	}
+	contract, err := rules.Load()
+	require.NoError(t, err)
+	for _, name := range contract.RawFrom("pharos") {
+		if strings.HasPrefix(name, "pharos_notify_") {
+			require.NotEmpty(t, r.metric(name), name)
+		}
 	}
 	require.Equal(t, len(errcodes()), strings.Count(r.metric("pharos_notify_refusals_total"), `robot="ops"`))
 	require.Positive(t, freeBytes(t.TempDir()))
