@@ -160,6 +160,7 @@ func round(t *testing.T, w *fleettest.World) {
 		}
 	}
 	w.Central.Scrape(t, "federate-central", w.Now(), peers)
+	w.Central.Scrape(t, "the last hop", w.Now(), lastHop(w.Now()))
 }
 
 // everyQuery fills in the variables of every query of every panel, as Grafana
