@@ -95,6 +95,7 @@ func newRootCommand() *cobra.Command {
 		newMachineOperatorCommand(),
 		newEdgeAgentCommand(),
 		newNotifyCommand(),
+		newDecideCommand(),
 		newContractCommand(),
 		newRulesCommand(),
 	)

@@ -29,6 +29,7 @@ func TestScripts(t *testing.T) {
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", strings.Join(append(tools, e.Getenv("PATH")), string(filepath.ListSeparator)))
+			e.Setenv("SNAPSHOT", filepath.Join(testkit.Root(t), "remediator", "snapshot", "testdata", "by-hand.yaml"))
 			e.Setenv("CONTRACT", filepath.Join(testkit.Root(t), "rules", rules.ContractFile))
 			return nil
 		},

@@ -95,8 +95,8 @@ func Check(kind string, raw []byte) ([]Problem, error) {
 		return nil, fmt.Errorf("checking an object: %q is no kind of Pharos", kind)
 	}
 	var object unstructured.Unstructured
-	if err := json.Unmarshal(raw, &object.Object); err != nil {
-		return []Problem{{"", err}}, nil
+	if wrong := json.Unmarshal(raw, &object.Object); wrong != nil {
+		return []Problem{{"", wrong}}, nil
 	}
 	errs := apivalidation.ValidateObjectMetaAccessor(&object, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, c.values)...)

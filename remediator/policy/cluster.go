@@ -28,6 +28,7 @@ func (ix *index) addInventory() {
 	}
 	ix.clusters = make(map[clusterRef]*cluster, len(ix.snapshot.Clusters))
 	ix.byUID = make(map[string]place, n)
+	ix.sameUID = map[string]bool{}
 	ix.hardware = make(map[string]int, n)
 	ix.machines = make([]place, 0, n)
 	for i := range ix.snapshot.Cells {
@@ -40,7 +41,11 @@ func (ix *index) addCell(cell *Cell) {
 	for j := range cell.Machines {
 		p := place{cell, &cell.Machines[j]}
 		ix.machines = append(ix.machines, p)
+		known := len(ix.byUID)
 		ix.byUID[p.machine.UID] = p
+		if len(ix.byUID) == known {
+			ix.sameUID[p.machine.UID] = true
+		}
 		if p.machine.HardwareID != "" {
 			ix.hardware[p.machine.HardwareID]++
 		}

@@ -33,7 +33,7 @@ func TestConfirm(t *testing.T) {
 				f.Live.Leases[i].Renewed = now.Add(-time.Hour)
 			}
 		}, policy.ReasonControlPathSuspected, false},
-		"cluster's clock":     {func(f *policy.Fresh) { f.Live.ClockSkew = time.Minute }, policy.ReasonEvidenceStale, false},
+		"cluster's clock":     {func(f *policy.Fresh) { f.Live.ClockSkew.Duration = time.Minute }, policy.ReasonEvidenceStale, false},
 		"hardware swapped":    {func(f *policy.Fresh) { f.Machine.HardwareID = "hw-new" }, policy.ReasonTargetChanged, true},
 		"provider id changed": {func(f *policy.Fresh) { f.Machine.ProviderID = "kwok://new" }, policy.ReasonTargetChanged, true},
 		"node is another":     {func(f *policy.Fresh) { f.Live.Nodes[0].ProviderID = "kwok://new" }, policy.ReasonTargetChanged, true},

@@ -235,6 +235,8 @@ func (r *run) subject(p place) subject {
 		s.twins = fmt.Sprintf("%d machines claim node %s", n, ref.Node)
 	} else if n := r.ix.hardware[p.machine.HardwareID]; n > 1 {
 		s.twins = fmt.Sprintf("%d machines claim hardware %s", n, p.machine.HardwareID)
+	} else if r.ix.sameUID[p.machine.UID] {
+		s.twins = "several machines have uid " + p.machine.UID + ", as after a cell was restored beside itself"
 	}
 	if rem := r.ix.open[p.machine.UID]; rem != nil {
 		s.pending, s.standing = rem.Name, standing(rem, p.machine)

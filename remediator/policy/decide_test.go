@@ -95,9 +95,9 @@ func TestHolds(t *testing.T) {
 		"one server under two names":           {central(func(c *policy.Central) { c.Replica = "a" }), policy.Hold, policy.ReasonEvidenceMissing, "central-b is the same server as central-a: both say that they are replica a"},
 		"server without a name":                {central(func(c *policy.Central) { c.Replica = "" }), policy.Hold, policy.ReasonEvidenceMissing, "central-b does not say which server it is"},
 		"central warns of this cell":           {central(func(c *policy.Central) { c.Partial = []policy.CellWarning{{Cell: "cell-0", Message: "NaN"}} }), policy.Hold, policy.ReasonEvidencePartial, "central-b answered with a warning: NaN"},
-		"central's clock is ahead":             {central(func(c *policy.Central) { c.ClockSkew = 6 * time.Second }), policy.Hold, policy.ReasonEvidenceStale, "central-b: its clock is 6s ahead of the remediator's"},
-		"central's clock is behind":            {central(func(c *policy.Central) { c.ClockSkew = -6 * time.Second }), policy.Hold, policy.ReasonEvidenceStale, "6s behind the remediator's"},
-		"cluster's clock is ahead":             {func(w *world) { w.Clusters[0].ClockSkew = time.Minute }, policy.Hold, policy.ReasonEvidenceStale, "the clock of cluster shop-0's API server is 1m0s ahead of"},
+		"central's clock is ahead":             {central(func(c *policy.Central) { c.ClockSkew.Duration = 6 * time.Second }), policy.Hold, policy.ReasonEvidenceStale, "central-b: its clock is 6s ahead of the remediator's"},
+		"central's clock is behind":            {central(func(c *policy.Central) { c.ClockSkew.Duration = -6 * time.Second }), policy.Hold, policy.ReasonEvidenceStale, "6s behind the remediator's"},
+		"cluster's clock is ahead":             {func(w *world) { w.Clusters[0].ClockSkew.Duration = time.Minute }, policy.Hold, policy.ReasonEvidenceStale, "the clock of cluster shop-0's API server is 1m0s ahead of"},
 		"Job of an ended repair runs on it":    {machine(running("old")), policy.Defer, policy.ReasonInFlight, "old is open in cluster shop-0"},
 		"Job of an ended repair runs beside":   {func(w *world) { running("old")(w.machine("shop-0-11")) }, policy.Defer, policy.ReasonInFlight, "old is open in cluster shop-0"},
 		"an earlier repair failed":             {func(w *world) { w.open(sick, api.RemediationFailed) }, policy.Hold, policy.ReasonRepairFailed, "kubectl annotate remediation rem-shop-0-03 pharos.dev/acknowledged=true"},
@@ -162,7 +162,7 @@ func TestReadyFalseIsBelievedWithALeaseInTime(t *testing.T) {
 func TestLeaseWithoutDurationIsTakenForFortySeconds(t *testing.T) {
 	w := newWorld(1, 4, 5)
 	w.fail(sick)
-	w.lease(sick).Duration = 0
+	w.lease(sick).Duration.Duration = 0
 	require.Len(t, acts(w.decide()), 1)
 	w.lease(sick).Renewed = now.Add(-39 * time.Second)
 	require.Empty(t, acts(w.decide()))

@@ -61,8 +61,8 @@ func (c *centralIndex) trouble() (Reason, string) {
 		return ReasonEvidenceMissing, c.Name + " " + c.doubt
 	case len(c.Warnings) > 0:
 		return ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", c.Name, c.Warnings[0])
-	case skewed(c.ClockSkew):
-		return ReasonEvidenceStale, fmt.Sprintf("%s: its clock is %s the remediator's, so ages cannot be told", c.Name, apart(c.ClockSkew))
+	case skewed(c.ClockSkew.Duration):
+		return ReasonEvidenceStale, fmt.Sprintf("%s: its clock is %s the remediator's, so ages cannot be told", c.Name, apart(c.ClockSkew.Duration))
 	}
 	return "", ""
 }

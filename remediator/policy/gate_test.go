@@ -158,7 +158,7 @@ func TestClustersThatCannotBeSeenCountAsUnhealthy(t *testing.T) {
 		"unknown at one central":  {func(w *world) { w.Centrals[1].ClustersUp = w.Centrals[1].ClustersUp[:1] }, "Hold CorrelatedFailure"},
 		"stale at one central":    {func(w *world) { w.Centrals[1].ClustersUp[1].At = now.Add(-61 * time.Second) }, "Hold CorrelatedFailure"},
 		"read, and unreadable":    {func(w *world) { w.Clusters[1].Err = "away" }, "Hold CorrelatedFailure"},
-		"read by a strange clock": {func(w *world) { w.Clusters[1].ClockSkew = -time.Minute }, "Hold CorrelatedFailure"},
+		"read by a strange clock": {func(w *world) { w.Clusters[1].ClockSkew.Duration = -time.Minute }, "Hold CorrelatedFailure"},
 		"not read":                {func(w *world) { w.Clusters = w.Clusters[:1] }, "Act Unhealthy"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,6 +27,8 @@ type index struct {
 	machines []place
 	clusters map[clusterRef]*cluster
 	byUID    map[string]place
+	// sameUID are identities that several machines claim to have.
+	sameUID  map[string]bool
 	hardware map[string]int
 	centrals []centralIndex
 	open     map[string]*api.Remediation // by machine UID

@@ -41,20 +41,20 @@ func (c *LiveCluster) blind(maxAge time.Duration, now time.Time) string {
 		return "reading the cluster: " + c.Err
 	case !fresh(c.ReadAt, maxAge, now):
 		return fmt.Sprintf("the cluster was last read %s ago", now.Sub(c.ReadAt).Round(time.Second))
-	case skewed(c.ClockSkew):
+	case skewed(c.ClockSkew.Duration):
 		return c.clocks()
 	}
 	return ""
 }
 
 func (c *LiveCluster) clocks() string {
-	return fmt.Sprintf("the clock of cluster %s's API server is %s the remediator's, so ages cannot be told", c.Cluster, apart(c.ClockSkew))
+	return fmt.Sprintf("the clock of cluster %s's API server is %s the remediator's, so ages cannot be told", c.Cluster, apart(c.ClockSkew.Duration))
 }
 
 // beats says whether the kubelet has renewed its Lease within its duration. A
 // renewal in the future counts as one: it speaks against a dead kubelet.
 func (l Lease) beats(now time.Time) bool {
-	duration := l.Duration
+	duration := l.Duration.Duration
 	if duration <= 0 {
 		duration = defaultLease
 	}
@@ -64,7 +64,7 @@ func (l Lease) beats(now time.Time) bool {
 // confirms says why the live node does not confirm that it is unhealthy and
 // may be repaired; an empty reason means that it does.
 func (l liveFact) confirms(s settings, now time.Time) (Reason, string) {
-	if l.cluster != nil && l.cluster.Err == "" && skewed(l.cluster.ClockSkew) {
+	if l.cluster != nil && l.cluster.Err == "" && skewed(l.cluster.ClockSkew.Duration) {
 		return ReasonEvidenceStale, l.cluster.clocks()
 	}
 	if why := l.unreadable(s.evidenceAge, now); why != "" {

@@ -166,7 +166,7 @@ func TestVerificationNeedsEverything(t *testing.T) {
 		"not rebooted":       {func(w *world) { w.node(sick).BootID = "boot-1" }, "the boot id has not changed"},
 		"not ready":          {func(w *world) { w.node(sick).Ready = "False" }, `the live Node's Ready condition is "False"`},
 		"no provider id":     {func(w *world) { w.node(sick).ProviderID = "" }, "the Node has no provider id"},
-		"central's clock":    {func(w *world) { w.Centrals[0].ClockSkew = -time.Minute }, "agreement of the centrals (EvidenceStale)"},
+		"central's clock":    {func(w *world) { w.Centrals[0].ClockSkew.Duration = -time.Minute }, "agreement of the centrals (EvidenceStale)"},
 		"node absent":        {func(w *world) { w.node(sick).Absent = true }, "no such Node"},
 		"lease old":          {func(w *world) { w.lease(sick).Renewed = now.Add(-time.Minute) }, "Lease is not renewed"},
 		"cluster unreadable": {func(w *world) { w.Clusters[0].Err = "away" }, "the live Node and Lease cannot be read"},

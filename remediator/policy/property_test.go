@@ -107,7 +107,7 @@ func spoilCentral(t *rapid.T, c *policy.Central) {
 	case 6:
 		c.ClustersUp = dropOne(t, c.ClustersUp)
 	case 7:
-		c.ClockSkew = time.Duration(rapid.IntRange(-20, 20).Draw(t, "skew")) * time.Second
+		c.ClockSkew.Duration = time.Duration(rapid.IntRange(-20, 20).Draw(t, "skew")) * time.Second
 	}
 }
 

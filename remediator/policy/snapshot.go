@@ -3,6 +3,8 @@ package policy
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
@@ -79,7 +81,7 @@ type Central struct {
 	// are one server, under whatever URLs.
 	Replica string `json:"replica,omitempty"`
 	// ClockSkew is how far the server's clock is ahead of ours.
-	ClockSkew time.Duration `json:"clockSkew,omitempty"`
+	ClockSkew metav1.Duration `json:"clockSkew,omitzero"`
 	// Warnings make the whole answer partial.
 	Warnings []string `json:"warnings,omitempty"`
 	// Partial are warnings that bear on one cell only.
@@ -135,16 +137,16 @@ type LiveCluster struct {
 	Err    string    `json:"err,omitempty"`
 	ReadAt time.Time `json:"readAt"`
 	// ClockSkew is how far the API server's clock is ahead of ours.
-	ClockSkew time.Duration `json:"clockSkew,omitempty"`
-	Leases    []Lease       `json:"leases,omitempty"`
-	Nodes     []LiveNode    `json:"nodes,omitempty"`
+	ClockSkew metav1.Duration `json:"clockSkew,omitzero"`
+	Leases    []Lease         `json:"leases,omitempty"`
+	Nodes     []LiveNode      `json:"nodes,omitempty"`
 }
 
 // Lease is the sign of life of a node's kubelet.
 type Lease struct {
-	Node     string        `json:"node"`
-	Renewed  time.Time     `json:"renewed"`
-	Duration time.Duration `json:"duration"`
+	Node     string          `json:"node"`
+	Renewed  time.Time       `json:"renewed"`
+	Duration metav1.Duration `json:"duration,omitzero"`
 }
 
 // LiveNode is a Node as its API server has it.

@@ -58,7 +58,7 @@ func (w *world) addCluster(c int, cluster string, racks, perRack int) {
 			Namespace: "fleet", Name: name, UID: "uid-" + name, Cluster: cluster, Node: name, Pool: "workers",
 			HardwareID: "hw-" + name, ProviderID: "kwok://" + name, Zone: "zone-a", Rack: fmt.Sprintf("rack-%d", i/perRack), InUse: true,
 		})
-		live.Leases = append(live.Leases, policy.Lease{Node: name, Renewed: now.Add(-3 * time.Second), Duration: 40 * time.Second})
+		live.Leases = append(live.Leases, policy.Lease{Node: name, Renewed: now.Add(-3 * time.Second), Duration: metav1.Duration{Duration: 40 * time.Second}})
 		live.Nodes = append(live.Nodes, policy.LiveNode{Name: name, Ready: "True", Since: now.Add(-time.Hour), Heartbeat: now.Add(-time.Minute), UID: "node-uid-" + name, BootID: "boot-1", ProviderID: "kwok://" + name})
 	}
 	w.Clusters = append(w.Clusters, live)

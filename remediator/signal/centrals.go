@@ -66,7 +66,7 @@ func (r *Reader) central(ctx context.Context, c Central) policy.Central {
 		if err != nil {
 			return policy.Central{Name: c.Name, Err: err.Error()}
 		}
-		out.ClockSkew = skew.Worse(out.ClockSkew, a.Skew)
+		out.ClockSkew.Duration = skew.Worse(out.ClockSkew.Duration, a.Skew)
 		out.Warnings = append(out.Warnings, a.Warnings...)
 		for _, u := range a.Unusable {
 			warn(&out, u.Labels, u.Why)

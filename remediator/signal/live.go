@@ -87,7 +87,7 @@ func read(ctx context.Context, c kubernetes.Interface, nodes []string, out *poli
 		})
 	}
 	_ = group.Wait() // what went wrong stands in each node's Err
-	out.ClockSkew, err = clocks.Skew()
+	out.ClockSkew.Duration, err = clocks.Skew()
 	return err
 }
 
@@ -176,7 +176,7 @@ func appendLease(to []policy.Lease, l *coordinationv1.Lease) []policy.Lease {
 	}
 	lease := policy.Lease{Node: l.Name, Renewed: l.Spec.RenewTime.Time}
 	if l.Spec.LeaseDurationSeconds != nil {
-		lease.Duration = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
+		lease.Duration.Duration = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 	}
 	return append(to, lease)
 }

@@ -169,7 +169,7 @@ func testLive(t *testing.T, h hub) {
 	node.Since, node.Heartbeat = time.Time{}, time.Time{}
 	require.Equal(t, policy.LiveNode{Name: "n-1", UID: string(n.UID), Ready: "Unknown", BootID: "boot-1", ProviderID: "kwok://n-1", Unschedulable: true}, node)
 	require.Len(t, shop.Leases, 1, "a Lease never renewed says nothing")
-	require.Equal(t, 40*time.Second, shop.Leases[0].Duration)
+	require.Equal(t, 40*time.Second, shop.Leases[0].Duration.Duration)
 	require.True(t, shop.Leases[0].Renewed.Equal(renewed.Time))
 	require.Contains(t, live[1].Err, "has no machines of this cluster")
 

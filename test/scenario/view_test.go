@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
@@ -60,7 +62,7 @@ func (f *fleet) evaluate(cell string) view {
 
 // answer is what a central says when it is asked.
 func (f *fleet) answer(c *central) policy.Central {
-	out := policy.Central{Name: "central-" + c.name, Replica: c.name, ClockSkew: f.ahead["centrals"] - f.ahead["hub"]}
+	out := policy.Central{Name: "central-" + c.name, Replica: c.name, ClockSkew: metav1.Duration{Duration: f.ahead["centrals"] - f.ahead["hub"]}}
 	state := f.state["central "+c.name]
 	switch state {
 	case "gone":
@@ -131,14 +133,14 @@ func (f *fleet) live(suspects []policy.NodeRef) []policy.LiveCluster {
 
 // read asks the API server of one business cluster.
 func (f *fleet) read(cell, cluster string, nodes []string) policy.LiveCluster {
-	out := policy.LiveCluster{Cell: cell, Cluster: cluster, ReadAt: f.clock(), ClockSkew: -f.ahead["hub"]}
+	out := policy.LiveCluster{Cell: cell, Cluster: cluster, ReadAt: f.clock(), ClockSkew: metav1.Duration{Duration: -f.ahead["hub"]}}
 	if f.state["cluster "+cluster] == "unreachable" {
-		out.Err, out.ClockSkew = "connection refused", 0
+		out.Err, out.ClockSkew = "connection refused", metav1.Duration{}
 		return out
 	}
 	for _, m := range f.machines {
 		if m.cell == cell && m.Cluster == cluster {
-			out.Leases = append(out.Leases, policy.Lease{Node: m.Node, Renewed: m.renewed, Duration: leaseTime})
+			out.Leases = append(out.Leases, policy.Lease{Node: m.Node, Renewed: m.renewed, Duration: metav1.Duration{Duration: leaseTime}})
 		}
 	}
 	for _, name := range nodes {

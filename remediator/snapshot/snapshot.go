@@ -1,0 +1,85 @@
+// Package snapshot is a decision's inputs as a file, which a person can write, and
+// what was decided as a text that a person can read.
+//
+// It decides nothing and reads no cluster: remediator/policy does the one,
+// remediator/signal the other.
+package snapshot
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// APIVersion and Kind stand at the beginning of every snapshot. What a field means
+// never changes under one version.
+const (
+	APIVersion = "snapshot.pharos.dev/v1"
+	Kind       = "Snapshot"
+)
+
+// MaxBytes bounds a snapshot, in bytes. One of 100,000 machines has about 60 MB.
+const MaxBytes = 512 << 20
+
+// Snapshot is everything that a decision rests on. The same snapshot gives the
+// same decision, wherever and whenever.
+type Snapshot struct {
+	metav1.TypeMeta `json:",inline"`
+	// Now is the instant of the decision, by the clock of the remediator.
+	Now time.Time `json:"now"`
+	// Policies are those that were in force.
+	Policies        []api.RemediationPolicy `json:"policies,omitempty"`
+	policy.Snapshot `json:",inline"`
+}
+
+// Decide does what the remediator did with the snapshot.
+func (s Snapshot) Decide() policy.Plan { return policy.Decide(s.Policies, s.Snapshot, s.Now) }
+
+// Read reads a snapshot that is YAML or JSON. It refuses fields that it does not
+// know, because one that is misspelt would otherwise be unknown to the decision,
+// and what contradicts itself, with all such places in one error.
+func Read(r io.Reader) (Snapshot, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	if len(raw) > MaxBytes {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: it is larger than %d MiB", MaxBytes>>20)
+	}
+	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		if raw, err = yaml.YAMLToJSONStrict(raw); err != nil {
+			return Snapshot{}, fmt.Errorf("reading a snapshot: it is no YAML: %w", err)
+		}
+	}
+	var s Snapshot
+	if err := json.Unmarshal(raw, &s.TypeMeta); err == nil && (s.APIVersion != APIVersion || s.Kind != Kind) {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: it is %q of %q, where %q of %q is read", s.Kind, s.APIVersion, Kind, APIVersion)
+	}
+	strict, err := kjson.UnmarshalStrict(raw, &s)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	if err := s.validate(); err != nil {
+		return Snapshot{}, fmt.Errorf("reading a snapshot:\n%w", err)
+	}
+	return s, nil
+}
+
+// Write writes a snapshot as JSON, which is YAML, too.
+func Write(w io.Writer, s Snapshot) error {
+	s.APIVersion, s.Kind = APIVersion, Kind
+	if err := json.NewEncoder(w).Encode(s); err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	return nil
+}

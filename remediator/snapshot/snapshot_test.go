@@ -1,0 +1,129 @@
+package snapshot_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"github.com/pharos-fleet/pharos/remediator/policy"
+	"github.com/pharos-fleet/pharos/remediator/snapshot"
+)
+
+// byHand is a case that a person wrote: one dead node of five.
+func byHand(t testing.TB) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("testdata", "by-hand.yaml"))
+	require.NoError(t, err)
+	return string(raw)
+}
+
+func read(t *testing.T, text string) snapshot.Snapshot {
+	t.Helper()
+	s, err := snapshot.Read(strings.NewReader(text))
+	require.NoError(t, err)
+	return s
+}
+
+func TestACaseByHandIsDecided(t *testing.T) {
+	plan := read(t, byHand(t)).Decide()
+	require.Len(t, plan.Decisions, 1)
+	require.Equal(t, policy.Act, plan.Decisions[0].Verdict, plan.Decisions[0].Message)
+	require.Equal(t, "shop-03", plan.Decisions[0].Machine.Name)
+}
+
+func TestWhatIsWrittenIsReadAndDecidedTheSame(t *testing.T) {
+	before := read(t, byHand(t))
+	var file bytes.Buffer
+	require.NoError(t, snapshot.Write(&file, before))
+	after, err := snapshot.Read(&file)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(before, after))
+	require.Empty(t, cmp.Diff(before.Decide(), after.Decide(), cmpopts.IgnoreUnexported(policy.Decision{})))
+}
+
+func TestRefused(t *testing.T) {
+	for name, c := range map[string]struct{ from, to, says string }{
+		"another kind":         {"kind: Snapshot", "kind: Secret", `it is "Secret" of "snapshot.pharos.dev/v1"`},
+		"another version":      {"snapshot.pharos.dev/v1", "snapshot.pharos.dev/v9", `where "Snapshot" of "snapshot.pharos.dev/v1" is read`},
+		"no instant":           {"now: 2026-03-01T12:00:00Z", "", "now: is missing"},
+		"a field that is none": {"rack: r3", "rak: r3", `unknown field "cells[0].machines[0].rak"`},
+		"a cell without name":  {"- name: asia-1", "- paused: true", "cells[0].name: is missing"},
+		"a machine twice":      {"uid: u-02", "uid: u-03", "cells[0].machines[2].uid: is the same as cells[0].machines[1].uid"},
+		"a central twice":      {"- name: central-b", "- name: central-a", "centrals[1]: is the same as centrals[0]"},
+		"a node twice":         {"{name: shop-02, ready", "{name: shop-03, ready", "clusters[0].nodes[1]: is the same as clusters[0].nodes[0]"},
+		"a sample of no time":  {"reason: Unknown, at: 2026-03-01T11:59:55Z", "reason: Unknown", "centrals[0].unhealthy[0].at: is missing"},
+		"no duration":          {"duration: 40s", "duration: forty", "forty"},
+		"no YAML":              {"cells:", "cells: ]", "it is no YAML"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.Contains(t, byHand(t), c.from)
+			_, err := snapshot.Read(strings.NewReader(strings.Replace(byHand(t), c.from, c.to, 1)))
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	const good = "apiVersion: pharos.dev/v1alpha1\nkind: RemediationPolicy\nmetadata: {name: a}\nspec: {matchAll: All}\n"
+	policies, err := snapshot.ReadPolicies([]byte("# why\n---\n" + good + "---\n" + strings.Replace(good, "a}", "b}", 1)))
+	require.NoError(t, err)
+	require.Len(t, policies, 2)
+	for text, says := range map[string]string{
+		"":    "there is none",
+		"# a": "there is none",
+		strings.Replace(good, "matchAll", "matchall", 1):             `unknown field "spec.matchall"`,
+		strings.Replace(good, "RemediationPolicy", "Remediation", 1): `document 1: it is "Remediation"`,
+		strings.Replace(good, "{name: a}", "{}", 1):                  "with a name is read",
+		good + good: "already set",
+		strings.Replace(good, "matchAll: All", "mode: Act", 1): "an empty selection is not everything",
+	} {
+		_, err := snapshot.ReadPolicies([]byte(text))
+		require.ErrorContains(t, err, says, text)
+	}
+}
+
+// FuzzRead says that whatever is read is written and decided without a panic, and
+// that an act rests on nothing but what the snapshot has.
+func FuzzRead(f *testing.F) {
+	f.Add(byHand(f))
+	f.Add("{}")
+	f.Add("apiVersion: snapshot.pharos.dev/v1\nkind: Snapshot\nnow: 2026-03-01T12:00:00Z\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := snapshot.Read(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		plan := s.Decide()
+		for _, d := range plan.Decisions {
+			if d.Verdict == policy.Act && (len(s.Centrals) < 2 || len(s.Clusters) == 0 || len(s.Policies) == 0) {
+				t.Fatalf("acts on %s without evidence", d.Machine.Name)
+			}
+		}
+		var out bytes.Buffer
+		require.NoError(t, snapshot.VerdictOf(plan, s.Now).Text(&out))
+		if s.Now.Year() < 10000 && s.Now.Year() > 0 {
+			_ = snapshot.Write(&out, s) // other instants may have no place in JSON
+		}
+	})
+}
+
+func TestAVerdictIsToldInWords(t *testing.T) {
+	s := read(t, byHand(t))
+	var out bytes.Buffer
+	require.NoError(t, snapshot.VerdictOf(s.Decide(), s.Now).Text(&out))
+	for _, says := range []string{"Act", "shop-03", "asia-1/shop", "Reboot as shop-03-", "Ready=Unknown since 2026-03-01T11:50:00Z", "workers"} {
+		require.Contains(t, out.String(), says)
+	}
+	s.Now = s.Now.Add(time.Hour)
+	out.Reset()
+	require.NoError(t, snapshot.VerdictOf(s.Decide(), s.Now).Text(&out))
+	require.Contains(t, out.String(), "EvidenceStale")
+	require.Contains(t, out.String(), "old, allowed are 1m0s")
+}
