@@ -83,8 +83,8 @@ func newChecker(crd apiextensionsv1.CustomResourceDefinition) (checker, error) {
 }
 
 // Check says what an API server would refuse in an object of a kind of Pharos, in
-// its own words. Its error is of another kind, or of a definition that cannot be
-// read.
+// its own words. Its error is of another kind, of what is no object, or of a
+// definition that cannot be read.
 func Check(kind string, raw []byte) ([]Problem, error) {
 	all, err := checkers()
 	if err != nil {
@@ -95,8 +95,8 @@ func Check(kind string, raw []byte) ([]Problem, error) {
 		return nil, fmt.Errorf("checking an object: %q is no kind of Pharos", kind)
 	}
 	var object unstructured.Unstructured
-	if wrong := json.Unmarshal(raw, &object.Object); wrong != nil {
-		return []Problem{{"", wrong}}, nil
+	if err := json.Unmarshal(raw, &object.Object); err != nil {
+		return nil, fmt.Errorf("reading an object: %w", err)
 	}
 	errs := apivalidation.ValidateObjectMetaAccessor(&object, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, object.Object, c.values)...)
