@@ -128,6 +128,7 @@ func reportsReadyParts(t *testing.T, w *world) {
 	w.reconcile(t, "fleet")
 	f := w.federation(t, "fleet")
 	require.True(t, meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionReady), "%+v", f.Status)
+	require.Contains(t, meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady).Message, "no spec.alerting.heartbeat: nobody notices")
 	for _, part := range f.Status.Parts {
 		require.Equal(t, int32(1), part.Ready, part.Name)
 		require.Len(t, part.Addresses, 1)
