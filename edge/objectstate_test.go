@@ -51,7 +51,7 @@ func TestKubeStateMetricsIsFound(t *testing.T) {
 	}
 	agent := s.target(t, "state", map[string]string{"__address__": "agent:9096", "cluster": "shop"})
 	require.Equal(t, "edge-agent-state", agent.labels["job"])
-	require.Equal(t, []string{"none"}, []string(s.jobs["state"].Params["objects"]))
+	require.Equal(t, []string{"none"}, s.jobs["state"].Params["objects"])
 
 	keeps := func(job, name string) bool {
 		return relabel.ProcessBuilder(labels.NewBuilder(labels.FromStrings("__name__", name)), s.jobs[job].MetricRelabelConfigs...)
