@@ -61,11 +61,15 @@ func (u unitTest) alerts(name string) (fires, rests bool) {
 
 func readUnitTests(t *testing.T, tier rules.Tier, subject string) unitTests {
 	t.Helper()
-	raw, err := os.ReadFile(testFile(tier, subject))
-	require.NoError(t, err)
-	var out unitTests
-	require.NoError(t, yaml.Unmarshal(raw, &out), testFile(tier, subject))
-	return out
+	var all unitTests
+	for _, file := range testFiles(t, tier, subject) {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var some unitTests
+		require.NoError(t, yaml.Unmarshal(raw, &some), file)
+		all.Tests = append(all.Tests, some.Tests...)
+	}
+	return all
 }
 
 // selectors are what an expression selects.
