@@ -83,6 +83,13 @@ func (w *World) size(name string, all map[string]string, who string) func(int) f
 		return func(int) float64 { return 64<<30 - w.left(64<<30, who, "etcd_mvcc_db") }
 	case strings.HasSuffix(name, "Available_bytes"), strings.HasSuffix(name, "avail_bytes"), strings.Contains(name, "in_bytes"):
 		return func(int) float64 { return w.left(64<<30, who, name, all["mountpoint"]) }
+	case strings.HasSuffix(name, "speed_bytes"): // counters rise by less than 1 a second
+		return func(int) float64 {
+			if w.sick(who, all["device"], "slow") {
+				return 0.1
+			}
+			return 10
+		}
 	case strings.HasSuffix(name, "files_free"):
 		return func(int) float64 { return w.left(1<<20, who, name, all["mountpoint"]) }
 	}
