@@ -9,14 +9,7 @@ import (
 
 // binary is an operation between two expressions.
 func (i *inference) binary(n *parser.BinaryExpr) shape {
-	if isSpread(n) {
-		i.spread++
-		defer func() { i.spread-- }()
-	}
-	left, right := i.expr(n.LHS), i.expr(n.RHS)
-	if !n.Op.IsSetOperator() && (!n.Op.IsComparisonOperator() || n.ReturnBool) {
-		left, right = left.computed(), right.computed()
-	}
+	left, right := i.sides(n)
 	switch {
 	case left.scalar && right.scalar:
 		return left

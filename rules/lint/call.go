@@ -24,13 +24,7 @@ func keepsLabels() []string {
 
 // call is a function.
 func (i *inference) call(n *parser.Call) shape {
-	args := make([]shape, len(n.Args))
-	for at, arg := range n.Args {
-		args[at] = i.expr(arg)
-		if !slices.Contains(keepsValues(), n.Func.Name) {
-			args[at] = args[at].computed()
-		}
-	}
+	args := i.arguments(n)
 	switch name := n.Func.Name; {
 	case n.Func.ReturnType == parser.ValueTypeScalar:
 		return shape{scalar: true}

@@ -42,6 +42,31 @@ func keepsValues() []string {
 	}
 }
 
+// sides are those of an operation. A filter's are still values of their series.
+func (i *inference) sides(n *parser.BinaryExpr) (left, right shape) {
+	if isSpread(n) {
+		i.spread++
+		defer func() { i.spread-- }()
+	}
+	left, right = i.expr(n.LHS), i.expr(n.RHS)
+	if !n.Op.IsSetOperator() && (!n.Op.IsComparisonOperator() || n.ReturnBool) {
+		left, right = left.computed(), right.computed()
+	}
+	return left, right
+}
+
+// arguments are those of a function.
+func (i *inference) arguments(n *parser.Call) []shape {
+	args := make([]shape, len(n.Args))
+	for at, arg := range n.Args {
+		args[at] = i.expr(arg)
+		if !slices.Contains(keepsValues(), n.Func.Name) {
+			args[at] = args[at].computed()
+		}
+	}
+	return args
+}
+
 // isSpread tells whether a subtraction is of the least from the greatest of the
 // same, which is how far servers disagree.
 func isSpread(n *parser.BinaryExpr) bool {
