@@ -31,7 +31,6 @@ type Federation struct {
 // FederationSpec is what the operator runs in the hub and renders for every cell.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.alerting) || !has(self.alerting.replicas) || self.alerting.replicas < 2 || !has(self.network) || !has(self.network.serviceAddressing) || self.network.serviceAddressing != 'ClusterIP'",message="alerting.replicas above 1 needs DNS in the hub: Alertmanagers find each other by a name that stands for all of them, which no ClusterIP does"
-// +kubebuilder:validation:XValidation:rule="(has(self.edge) && has(self.edge.retention)) || !has(self.retention) || !self.retention.matches('^(0*([0-9]|1[0-9]|2[0-5])h|0*[01]d|0*w)$')",message="retention is also the edges', and an edge needs at least 26h: the error ratio over a day, which alerts on a slow burn of the error budget read, is made from its samples. Set edge.retention to keep less elsewhere"
 type FederationSpec struct {
 	// Geographies are the domains of the cascades. A Cell names one of them.
 	// +required
@@ -55,6 +54,7 @@ type FederationSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[0-9]+(h|d|w)$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^(0*([0-9]|1[0-9]|2[0-5])h|0*[01]d|0*w)$')",message="a central needs at least 26h, as an edge does: forecasts look back over a day, and a block of two hours is dropped at once"
 	Retention string `json:"retention,omitempty"`
 
 	// Link says how one tier feeds the next.
