@@ -38,10 +38,11 @@ func lastHop() []panel {
 		},
 		{
 			kind: graph, title: "Messages refused for good", unit: units.Short, width: 8, height: 8,
-			description: "Notifications that were put aside and wait for a person, and those refused within a quarter of an hour by the provider's code.",
+			description: "Notifications that were put aside and wait for a person, those refused within a quarter of an hour by the provider's code, and whether the newest was.",
 			queries: []query{
 				{"max by (robot) (pharos_notify_dead_letters)", perRobot + " wait", ""},
 				{"sum by (robot, errcode) (increase(pharos_notify_refusals_total[15m]))", perRobot + " {{errcode}}", ""},
+				{"max by (robot, errcode) (pharos_notify_refusing)", perRobot + " refuses {{errcode}}", ""},
 			},
 			runbook: "PharosMessagesDead",
 		},

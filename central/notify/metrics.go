@@ -103,6 +103,9 @@ var (
 		"Bytes that are free on the volume of the spool.", nil, nil)
 	deadDesc = prometheus.NewDesc("pharos_notify_dead_letters",
 		"Notifications that the provider refused for good and that wait for a person.", []string{"robot"}, nil)
+	refusingDesc = prometheus.NewDesc("pharos_notify_refusing",
+		"Whether the provider refused the newest message for good, by its code, 0 once it has taken one. It outlives a restart.",
+		[]string{"robot", "errcode"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -112,23 +115,31 @@ func (c spoolCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- queueFillDesc
 	ch <- diskFreeDesc
 	ch <- deadDesc
+	ch <- refusingDesc
 }
 
 // Collect implements prometheus.Collector.
 func (c spoolCollector) Collect(ch chan<- prometheus.Metric) {
 	for robot, s := range c.spools {
-		pending, oldest, dead := s.size()
+		is := s.state()
 		age := 0.0
-		if pending > 0 {
-			age = c.now().Sub(oldest).Seconds()
+		if is.pending > 0 {
+			age = c.now().Sub(is.oldest).Seconds()
 		}
-		gauge := func(d *prometheus.Desc, v float64) {
-			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, robot)
+		gauge := func(d *prometheus.Desc, v float64, more ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{robot}, more...)...)
 		}
-		gauge(queueDesc, float64(pending))
+		gauge(queueDesc, float64(is.pending))
 		gauge(queueAgeDesc, age)
-		gauge(queueFillDesc, float64(pending)/maxPending)
-		gauge(deadDesc, float64(dead))
+		gauge(queueFillDesc, float64(is.pending)/maxPending)
+		gauge(deadDesc, float64(is.dead))
+		for _, code := range errcodes() {
+			refuses := 0.0
+			if code == is.refusing {
+				refuses = 1
+			}
+			gauge(refusingDesc, refuses, code)
+		}
 	}
 	ch <- prometheus.MustNewConstMetric(diskFreeDesc, prometheus.GaugeValue, freeBytes(c.dir))
 }

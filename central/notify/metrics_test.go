@@ -22,6 +22,7 @@ func TestMetricsBeginAtNought(t *testing.T) {
 	for name, want := range map[string]string{
 		"pharos_notify_refusals_total":   `{errcode="300001",robot="ops"} 0`,
 		"pharos_notify_dead_letters":     `{robot="ops"} 0`,
+		"pharos_notify_refusing":         `{errcode="300001",robot="ops"} 0`,
 		"pharos_notify_queue_fill_ratio": `{robot="ops"} 0`,
 		"pharos_notify_queue_age_sec":    `{robot="ops"} 0`,
 	} {
@@ -65,6 +66,35 @@ func TestARefusalIsCountedByItsCode(t *testing.T) {
 	eventually(t, "put aside", func() bool { return r.pending() == 0 })
 	require.Contains(t, r.metric("pharos_notify_refusals_total"), `{errcode="300001",robot="ops"} 1`)
 	require.Contains(t, r.metric("pharos_notify_dead_letters"), `{robot="ops"} 1`)
+}
+
+// A robot whose token is gone refuses until it has taken something: that nobody tries
+// mends nothing, and a restart neither.
+func TestARobotRefusesUntilItTakesAMessage(t *testing.T) {
+	p := newProvider(t)
+	opts := optionsFor(t, p.url)
+	token := opts.Config.Robots[0].AccessTokenFile
+	r := startRelay(t, opts, nil)
+	tell := func(i int, refuses string) {
+		t.Helper()
+		require.Equal(t, http.StatusAccepted, r.tell(numbered(i)))
+		eventually(t, "answered", func() bool { return r.pending() == 0 })
+		require.Contains(t, r.metric("pharos_notify_refusing"), `{errcode="300001",robot="ops"} `+refuses)
+		require.Contains(t, r.metric("pharos_notify_refusing"), `{errcode="310000",robot="ops"} 0`)
+	}
+	tell(1, "0")
+	require.NoError(t, os.WriteFile(token, []byte("another"), 0o600))
+	tell(2, "1")
+
+	r.stop()
+	r = startRelay(t, opts, nil)
+	require.Contains(t, r.metric("pharos_notify_refusing"), `{errcode="300001",robot="ops"} 1`)
+	require.NoError(t, os.WriteFile(token, []byte(testToken), 0o600))
+	tell(3, "0")
+	r.stop()
+	r = startRelay(t, opts, nil)
+	require.NotContains(t, r.metric("pharos_notify_refusing"), "} 1")
+	require.Contains(t, r.metric("pharos_notify_dead_letters"), `{robot="ops"} 1`, "what was refused waits for a person")
 }
 
 func TestCodesOfTheMetricAreBounded(t *testing.T) {

@@ -126,8 +126,7 @@ func (r *running) tell(n notification) int {
 }
 
 func (r *running) pending() int {
-	n, _, _ := r.workers["ops"].spool.size()
-	return n
+	return r.workers["ops"].spool.state().pending
 }
 
 // metric returns the lines of one metric.

@@ -49,6 +49,9 @@ type spool struct {
 	sent    map[string]time.Time // names in the sent folder to when they were received
 	ends    ends
 	dead    int
+	// refusing is the code with which the newest notification was refused for good.
+	// Empty means that it was taken, or that there was none.
+	refusing string
 }
 
 // openSpool reads what an earlier run left.
@@ -63,7 +66,7 @@ func openSpool(dir string, window time.Duration, log *slog.Logger) (*spool, erro
 			return nil, fmt.Errorf("creating the spool: %w", err)
 		}
 	}
-	if err := s.loadTold(); err != nil {
+	if err := errors.Join(s.loadTold(), s.loadRefusing()); err != nil {
 		return nil, err
 	}
 	for _, sub := range []string{sentDir, queueDir, deadDir} {
@@ -295,12 +298,19 @@ func (s *spool) forgetSent(now time.Time) {
 	}
 }
 
-// size tells how many entries wait, since when the oldest does, and how many are dead.
-func (s *spool) size() (pending int, oldest time.Time, dead int) {
+// state is what a spool has to say of itself.
+type state struct {
+	pending, dead int
+	oldest        time.Time // since when the oldest entry has waited
+	refusing      string    // the code with which the robot refuses
+}
+
+func (s *spool) state() state {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := state{pending: len(s.pending), dead: s.dead, refusing: s.refusing}
 	if len(s.pending) > 0 {
-		oldest = s.pending[0].ReceivedAt
+		now.oldest = s.pending[0].ReceivedAt
 	}
-	return len(s.pending), oldest, s.dead
+	return now
 }

@@ -59,10 +59,7 @@ func TestSpoolKeepsOrderAcrossRestarts(t *testing.T) {
 	require.True(t, add(t, s, numbered(12)))
 	require.Equal(t, []string{"g03", "g04", "g05", "g06", "g07", "g08", "g09", "g10", "g11", "g12"}, groupsOf(s.head(100)))
 	require.Equal(t, []string{"g03"}, groupsOf(s.head(1)))
-	pending, oldest, dead := s.size()
-	require.Equal(t, 10, pending)
-	require.Equal(t, numbered(3).ReceivedAt, oldest)
-	require.Equal(t, 1, dead)
+	require.Equal(t, state{pending: 10, oldest: numbered(3).ReceivedAt, dead: 1}, s.state())
 }
 
 func TestSpoolTellsTheSameOnceWithinTheWindow(t *testing.T) {
@@ -129,4 +126,21 @@ func TestSpoolPutsBrokenFilesAside(t *testing.T) {
 	require.Zero(t, filesIn(t, s, tempDir))
 	require.True(t, add(t, s, numbered(3)))
 	require.Contains(t, s.head(3)[2].name, "00000000000000000009-", "numbers go on above every file")
+}
+
+// What is written of a robot that refuses is believed, whatever the code, and no
+// notification is held up when it cannot be written.
+func TestSpoolKeepsThatARobotRefuses(t *testing.T) {
+	dir := t.TempDir()
+	s := openTestSpool(t, dir)
+	s.refuses("310000")
+	require.Equal(t, "310000", openTestSpool(t, dir).state().refusing)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, refusingFile), []byte("half"), 0o600))
+	require.Equal(t, otherCode, openTestSpool(t, dir).state().refusing)
+
+	s.refuses("")
+	require.Empty(t, openTestSpool(t, dir).state().refusing)
+	require.NoError(t, os.RemoveAll(filepath.Join(dir, tempDir)))
+	s.refuses("300001")
+	require.Equal(t, "300001", s.state().refusing)
 }

@@ -91,11 +91,11 @@ func (w *worker) deliver(ctx context.Context, batch []entry) {
 	if !o.done {
 		return
 	}
-	to := sentDir
+	to, code := sentDir, ""
 	log = log.With(slog.Int("messages", o.messages))
 	if o.refusal != nil {
-		to = deadDir
-		w.metrics.refusals[errcodeOf(o.refusal)].Add(float64(len(batch)))
+		to, code = deadDir, errcodeOf(o.refusal)
+		w.metrics.refusals[code].Add(float64(len(batch)))
 		log.Error("notification refused for good",
 			slog.Any("error", o.refusal), slog.String("folder", w.spool.dir),
 			slog.String("todo", "mend what the error names, move the files from dead to queue, restart notify"))
@@ -105,6 +105,7 @@ func (w *worker) deliver(ctx context.Context, batch []entry) {
 			w.metrics.digests.Inc()
 		}
 	}
+	w.spool.refuses(code)
 	if err := w.spool.finish(len(batch), to); err != nil {
 		log.Error("spool not updated; a restart would send these notifications again", slog.Any("error", err))
 	}

@@ -26,5 +26,6 @@ func lastHop(at time.Time) []fleettest.Sample {
 	add(3, "pharos_notify_dead_letters", "robot", "oncall")
 	add(grown, "pharos_notify_send_attempts_total", "robot", "oncall", "verdict", "sent")
 	add(grown, "pharos_notify_refusals_total", "robot", "oncall", "errcode", "310000")
+	add(1, "pharos_notify_refusing", "robot", "oncall", "errcode", "310000")
 	return out
 }
