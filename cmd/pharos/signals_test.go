@@ -57,7 +57,7 @@ func TestClosedTerminalDoesNotStopTheCleanUp(t *testing.T) {
 			require.NoError(t, program.Start())
 			require.NoError(t, w.Close())
 			require.NoError(t, r.Close())
-			require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 10*time.Second, 5*time.Millisecond)
+			require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, time.Minute, 5*time.Millisecond)
 			for _, sig := range signals {
 				require.NoError(t, program.Process.Signal(sig))
 				time.Sleep(50 * time.Millisecond)
@@ -75,7 +75,7 @@ func TestNohup(t *testing.T) {
 	program := exec.Command("/bin/sh", "-c", `trap '' HUP; exec "$0" -test.run='^TestHelperSignals$'`, os.Args[0])
 	program.Env = append(os.Environ(), "SIGNALS_TEST_FILE="+file)
 	require.NoError(t, program.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(file); return err == nil }, time.Minute, 5*time.Millisecond)
 	require.NoError(t, program.Process.Signal(syscall.SIGHUP))
 	time.Sleep(500 * time.Millisecond)
 	require.FileExists(t, file, "it goes on")

@@ -60,7 +60,7 @@ func TestStartWhoseSupervisorEnds(t *testing.T) {
 func TestDownDuringAStart(t *testing.T) {
 	f := supervisedBy(t, "while :; do sleep 0.05; done")
 	starting := bringUp(t.Context(), f)
-	require.Eventually(t, func() bool { return f.Running() == nil }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return f.Running() == nil }, time.Minute, 10*time.Millisecond)
 	result, err := f.Down(t.Context(), false)
 	require.NoError(t, err)
 	require.Less(t, result.Took, 5*time.Second)
@@ -81,7 +81,7 @@ func TestFailureWhileTheFleetEndsIsItsEnd(t *testing.T) {
 func TestDownOfAFleetThatHangs(t *testing.T) {
 	f := supervisedBy(t, "sleep 301 & kill -STOP $!; kill -STOP $$")
 	starting := bringUp(t.Context(), f)
-	require.Eventually(t, func() bool { return f.Running() == nil }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return f.Running() == nil }, time.Minute, 10*time.Millisecond)
 	time.Sleep(100 * time.Millisecond)
 	result, err := f.Down(t.Context(), false)
 	require.NoError(t, err)
@@ -108,7 +108,7 @@ func holdLock(t *testing.T, f *local.Fleet) *exec.Cmd {
 	holder := exec.Command(os.Args[0], "-test.run=^TestHelperHoldsLock$")
 	holder.Env = append(os.Environ(), "LOCK_TEST_DIR="+f.Layout.Dir)
 	require.NoError(t, holder.Start())
-	require.Eventually(t, func() bool { _, err := os.Stat(f.Layout.Dir + ".held"); return err == nil }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(f.Layout.Dir + ".held"); return err == nil }, time.Minute, 10*time.Millisecond)
 	return holder
 }
 

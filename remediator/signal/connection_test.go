@@ -59,10 +59,10 @@ func TestClientsThatMeasureClocksLetGo(t *testing.T) {
 
 	reader := &Reader{pause: newPause(), cells: newCellClients(time.Minute, behind), clusters: clients}
 	reader.forgetClusters("asia-1", nil)
-	require.Eventually(t, func() bool { return open.Load() == 1 }, 10*time.Second, 10*time.Millisecond, "the cell's other clusters are gone")
+	require.Eventually(t, func() bool { return open.Load() == 1 }, time.Minute, 10*time.Millisecond, "the cell's other clusters are gone")
 	require.Equal(t, 1, clients.Len())
 	reader.forgetCells(nil)
-	require.Eventually(t, func() bool { return open.Load() == 0 }, 10*time.Second, 10*time.Millisecond, "the cell is gone, and its clusters with it")
+	require.Eventually(t, func() bool { return open.Load() == 0 }, time.Minute, 10*time.Millisecond, "the cell is gone, and its clusters with it")
 	require.Zero(t, clients.Len())
 }
 

@@ -80,7 +80,7 @@ func trapping(t *testing.T, s *process.Starter, answer string) *process.Process 
 	out := &testkit.Said{}
 	p, err := s.Start(shell("trap '"+answer+"' TERM; echo ready; while :; do sleep 0.05; done", out))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return out.String() == "ready\n" }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return out.String() == "ready\n" }, time.Minute, 10*time.Millisecond)
 	return p
 }
 
