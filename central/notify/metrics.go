@@ -89,6 +89,7 @@ type spoolCollector struct {
 	// dir has all of the spools.
 	dir    string
 	spools map[string]*spool
+	robots map[string]Robot
 	now    func() time.Time
 }
 
@@ -104,7 +105,7 @@ var (
 	deadDesc = prometheus.NewDesc("pharos_notify_dead_letters",
 		"Notifications that the provider refused for good and that wait for a person.", []string{"robot"}, nil)
 	refusingDesc = prometheus.NewDesc("pharos_notify_refusing",
-		"Whether the provider refused the newest message for good, by its code, 0 once it has taken one. It outlives a restart.",
+		"Whether the provider refused the newest message for good, by its code, 0 once it has taken one; of code credentials, whether the robot's files cannot be read.",
 		[]string{"robot", "errcode"}, nil)
 )
 
@@ -133,15 +134,24 @@ func (c spoolCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(queueAgeDesc, age)
 		gauge(queueFillDesc, float64(is.pending)/maxPending)
 		gauge(deadDesc, float64(is.dead))
-		for _, code := range errcodes() {
+		for _, code := range append(errcodes(), noCredentials) {
 			refuses := 0.0
-			if code == is.refusing {
+			if code == c.refusing(robot, is) {
 				refuses = 1
 			}
 			gauge(refusingDesc, refuses, code)
 		}
 	}
 	ch <- prometheus.MustNewConstMetric(diskFreeDesc, prometheus.GaugeValue, freeBytes(c.dir))
+}
+
+// refusing is why a robot is known to take nothing, if it is. Without its token there
+// is nothing to try, and no message need wait to know that.
+func (c spoolCollector) refusing(robot string, is state) string {
+	if _, _, err := c.robots[robot].credentials(); err != nil {
+		return noCredentials
+	}
+	return is.refusing
 }
 
 // freeBytes is nought where the volume cannot be asked: nothing can be kept there.

@@ -83,6 +83,8 @@ func TestARobotRefusesUntilItTakesAMessage(t *testing.T) {
 		require.Contains(t, r.metric("pharos_notify_refusing"), `{errcode="310000",robot="ops"} 0`)
 	}
 	tell(1, "0")
+	require.NoError(t, os.Remove(token))
+	require.Contains(t, r.metric("pharos_notify_refusing"), `{errcode="credentials",robot="ops"} 1`, "nothing need be tried to know it")
 	require.NoError(t, os.WriteFile(token, []byte("another"), 0o600))
 	tell(2, "1")
 

@@ -77,7 +77,7 @@ func New(opts Options) (*Relay, error) {
 	r := &Relay{opts: opts, now: time.Now, workers: map[string]*worker{}, log: opts.Log}
 	registry := obs.NewRegistry()
 	r.metrics = newMetrics(registry)
-	spools := map[string]*spool{}
+	spools, robots := map[string]*spool{}, map[string]Robot{}
 	for _, robot := range opts.Config.Robots {
 		s, err := openSpool(filepath.Join(opts.SpoolDir, robot.Name), opts.DedupWindow, r.log)
 		if err != nil {
@@ -87,10 +87,10 @@ func New(opts Options) (*Relay, error) {
 			r.log.Error("robot cannot be told anything until its token and secret are there",
 				slog.String("robot", robot.Name), slog.Any("error", err))
 		}
-		spools[robot.Name] = s
+		spools[robot.Name], robots[robot.Name] = s, robot
 		r.workers[robot.Name] = r.newWorker(robot, s)
 	}
-	registry.MustRegister(spoolCollector{dir: opts.SpoolDir, spools: spools, now: r.now})
+	registry.MustRegister(spoolCollector{dir: opts.SpoolDir, spools: spools, robots: robots, now: r.now})
 	server, err := obs.NewServer(obs.ServerOptions{
 		Address: opts.Listen, Registry: registry, Handler: r.handler(), Log: opts.Log,
 	})

@@ -108,7 +108,11 @@ func codeError(code int, message string) error {
 // make labels, and for what was given up without one.
 const otherCode = "other"
 
-// errcodes lists every value that the metric's label may have.
+// noCredentials stands for the code of a robot that no provider was asked about,
+// because its token or secret cannot be read.
+const noCredentials = "credentials"
+
+// errcodes lists every value that the label of what was refused may have.
 func errcodes() []string {
 	codes := []string{otherCode}
 	for _, code := range []int{codeNoToken, codeForbidden, codeTooLarge} {

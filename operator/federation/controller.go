@@ -270,6 +270,6 @@ func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found f
 	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.notes, Unheard(f))),
+		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.notes, Unheard(f), r.missing(ctx, f))),
 	})
 }

@@ -98,7 +98,9 @@ func (h hub) workloads(r rendered) workload.Objects {
 	for _, replica := range replicas() {
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.central(replica), Files: r.centrals[replica].files, Flags: r.centrals[replica].flags, Retention: retention, Size: r.sizes.central,
-			Secrets: centralSecrets(h.f),
+			// What is sent to one store or one Alertmanager of others must not keep a central
+			// from watching; tokens are read for each call.
+			Secrets: centralSecrets(h.f), StartsWithoutSecrets: true,
 		})...)
 	}
 	objects = append(objects, p.PairBudget(parts.central(replicas()[0]), workload.Prometheus)...)

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"fmt"
-	"path"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,7 +17,9 @@ type Alertmanagers struct {
 	Part
 	Replicas int32
 	Files    map[string][]byte
-	// Secrets are mounted each in the folder of SecretsPath named for its key.
+	// Secrets are mounted each in the folder of SecretsPath named for its key. It
+	// starts without them: they are read for each call, and what is missing for one must
+	// not keep all others from being told.
 	Secrets map[string]string
 }
 
@@ -27,9 +28,7 @@ type Alertmanagers struct {
 // their files, so a change of these is a new pod, of one member after another.
 func (p Place) AlertmanagerServers(a Alertmanagers) Objects {
 	volumes := []volume{configVolume("config", "/etc/alertmanager", a.Name), templateVolume(dataVolume, "/alertmanager")}
-	for _, name := range sorted(a.Secrets) {
-		volumes = append(volumes, secretVolume("secret-"+name, path.Join(SecretsPath, name), a.Secrets[name]))
-	}
+	volumes = append(volumes, secretVolumes(a.Secrets, true)...)
 	args := []string{
 		"--config.file=/etc/alertmanager/alertmanager.yml",
 		"--storage.path=/alertmanager",

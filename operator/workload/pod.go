@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,9 +34,17 @@ func configVolume(name, mount, configMap string) volume {
 		WithConfigMap(corev1ac.ConfigMapVolumeSource().WithName(configMap))}
 }
 
-func secretVolume(name, mount, secret string) volume {
-	return volume{name, mount, true, corev1ac.Volume().WithName(name).
-		WithSecret(corev1ac.SecretVolumeSource().WithSecretName(secret))}
+// secretVolumes mount Secrets each in the folder of SecretsPath named for its key.
+func secretVolumes(secrets map[string]string, optional bool) []volume {
+	var volumes []volume
+	for _, name := range sorted(secrets) {
+		source := corev1ac.SecretVolumeSource().WithSecretName(secrets[name])
+		if optional {
+			source.WithOptional(true)
+		}
+		volumes = append(volumes, volume{"secret-" + name, path.Join(SecretsPath, name), true, corev1ac.Volume().WithName("secret-" + name).WithSecret(source)})
+	}
+	return volumes
 }
 
 func claimVolume(name, mount, claim string) volume {

@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"path"
-
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -20,7 +18,8 @@ type Program struct {
 	// Files are mounted in ConfigPath. Nil means none.
 	Files      map[string][]byte
 	ConfigPath string
-	// Secrets are mounted each in the folder of SecretsPath named for its key.
+	// Secrets are mounted each in the folder of SecretsPath named for its key. It
+	// starts without them: the relay serves the robots that have theirs.
 	Secrets map[string]string
 	// SpoolPath is where a volume of SpoolSize is mounted. Empty means none.
 	SpoolPath, SpoolSize string
@@ -38,9 +37,7 @@ func (p Place) Program(g Program) Objects {
 		volumes = append(volumes, configVolume("config", g.ConfigPath, g.Name))
 		hash = Hash(g.Files)
 	}
-	for _, name := range sorted(g.Secrets) {
-		volumes = append(volumes, secretVolume("secret-"+name, path.Join(SecretsPath, name), g.Secrets[name]))
-	}
+	volumes = append(volumes, secretVolumes(g.Secrets, true)...)
 	if g.SpoolPath != "" {
 		objects = append(objects, p.claim(g.Part, g.SpoolSize))
 		volumes = append(volumes, claimVolume("spool", g.SpoolPath, g.Name))

@@ -1,8 +1,6 @@
 package workload
 
 import (
-	"path"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,15 +29,15 @@ type Server struct {
 	Size Size
 	// Secrets are mounted each in the folder of SecretsPath named for its key.
 	Secrets map[string]string
+	// StartsWithoutSecrets is set where each is for one of many things that it does.
+	StartsWithoutSecrets bool
 }
 
 // PrometheusServer returns the objects of a stock Prometheus. It follows changes
 // of its files by itself; what it keeps, and what its links need, are flags.
 func (p Place) PrometheusServer(s Server) Objects {
 	volumes := []volume{filesVolume("config", "/etc/prometheus", s.Name, s.Files), templateVolume(dataVolume, "/prometheus")}
-	for _, name := range sorted(s.Secrets) {
-		volumes = append(volumes, secretVolume("secret-"+name, path.Join(SecretsPath, name), s.Secrets[name]))
-	}
+	volumes = append(volumes, secretVolumes(s.Secrets, s.StartsWithoutSecrets)...)
 	args := []string{
 		"--config.file=/etc/prometheus/prometheus.yml",
 		"--config.auto-reload",

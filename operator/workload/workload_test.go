@@ -46,6 +46,7 @@ func TestProgramMountsWhatItIsGiven(t *testing.T) {
 	}
 	require.Equal(t, []string{"/etc/notify", "/etc/secrets/a", "/etc/secrets/b", "/var/lib/notify"}, mounts)
 	require.Equal(t, "robot-a", *pod.Volumes[1].Secret.SecretName)
+	require.True(t, *pod.Volumes[1].Secret.Optional, "one robot without a Secret must not silence the others")
 	require.Equal(t, "notify", *pod.Volumes[3].PersistentVolumeClaim.ClaimName)
 	require.False(t, *pod.AutomountServiceAccountToken)
 	require.Equal(t, []string{"notify", "--listen=$(POD_IP):9095", "--config=/etc/notify/notify.yaml"}, pod.Containers[0].Args)
