@@ -15,13 +15,17 @@ LINT := $(TOOL) golangci-lint-kube-api-linter
 RACE := $(shell command -v $$(go env CC) >/dev/null && echo -race)
 # The packages by how they are tested. Assigned in the recipe, because the shell
 # ends it when the listing fails only if that is a command of its own.
-UNIT = packages=$$(go list ./... | grep -v /test/)
-# Tests of the whole: stock servers, Prometheus' engine and pure functions, with no
-# goroutine of ours that the others do not race. They take twice as long with the
-# race detector, and share objects with bin/pharos without it. Those that take
-# longest begin first, so that none of them is left alone at the end.
-LONGEST = ./test/tiers ./test/links
-WHOLE = packages="$(LONGEST) $$(go list ./test/... | grep -v -e /test/e2e -e /test/tiers -e /test/links)"
+#
+# Rules and rendering have no goroutine of ours, and what they mostly run is
+# Prometheus' own library, ten times as slowly with the race detector: they go
+# without it.
+PURE = ./rules/... ./dashboards ./cascade ./central ./edge
+UNIT = packages=$$(go list ./... | grep -v -E '/pharos/(test/.*|rules(/.*)?|dashboards|cascade|central|edge)$$')
+# Tests of the whole: stock servers that wait for each other, and share objects with
+# bin/pharos. Those that take longest begin first, so that none of them is left
+# alone at the end.
+LONGEST = ./test/tiers ./test/links ./test/split
+WHOLE = packages="$(LONGEST) $$(go list ./test/... | grep -v -E '/test/(e2e|tiers|links|split)$$')"
 # The packages that have a benchmark: linking the tests of the others takes
 # longer than every benchmark together. Those of a whole fleet are run apart: one
 # round of theirs takes seconds, so a few rounds say enough.
@@ -47,27 +51,33 @@ build: ## Build bin/pharos
 test: build ## Run every test: units, rules, controllers on real servers, end to end
 	@$(if $(RACE),,echo '!! NO RACE DETECTOR: there is no C compiler here, which it needs')
 	@$(MAKE) -j2 servers test-objects
-	@$(MAKE) -j2 test-end-to-end test-packages
+	@$(MAKE) -j2 test-end-to-end test-units
+	@$(MAKE) test-whole
 	@$(call say,all tests passed)
 
 # The fleets of the end-to-end tests mostly wait, for minutes, and what they wait
-# for is timed. So they run beside everything else and before it: whoever only
-# computes is nice to them. What they say is kept until they end.
+# for is timed. So they run beside the units, which mostly compute and are nice to
+# them. What they say is kept until they end.
 .PHONY: test-end-to-end
 test-end-to-end:
 	@$(call say,end to end: fleets on this machine. They say how it goes in $(END_TO_END))
 	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/... > $(END_TO_END) 2>&1 && ended=$$? || ended=$$?; \
 		cat $(END_TO_END); exit $$ended
 
-.PHONY: test-packages
-test-packages:
-	@$(call say,unit tests · rule tests by promtool · controllers on a real kube-apiserver)
+.PHONY: test-units
+test-units:
+	@$(call say,unit tests · controllers on a real kube-apiserver)
 # More packages at once than there are processors: most tests wait for servers.
 	@$(UNIT); nice -n 5 go test $(RACE) -p 4 -timeout 15m $$packages
-	@$(call say,tiers · links · sources on real servers · a fleet through bad days · sizes)
-	@$(WHOLE); go test -trimpath -p 4 -timeout 15m $$packages
-# Those that the race detector leaves out.
-	@go test -trimpath -timeout 5m -run '^TestTenThousand' ./operator/federation
+	@$(call say,rules by promtool · what is rendered · sizes that the race detector leaves out)
+	@nice -n 5 go test -trimpath -p 4 -timeout 15m $(PURE)
+	@nice -n 5 go test -trimpath -timeout 5m -run '^TestTenThousand' ./operator/federation
+
+# Real servers whose intervals are a second: no more at once than the processors carry.
+.PHONY: test-whole
+test-whole:
+	@$(call say,tiers · links · splits · sources on real servers · a fleet through bad days)
+	@$(WHOLE); go test -trimpath -p 3 -timeout 15m $$packages
 
 # The servers and the tests' objects are built side by side: either alone leaves
 # a core idle while it links or compiles one large package.
