@@ -51,6 +51,9 @@ load 15s
 	up{job="state", instance="i", cluster="shop"} 1xN
 	up{job="state", instance="j", cluster="gone"} 0xN
 	pharos_cluster_up{job="state", instance="i", cluster="shop"} 1xN
+	pharos_cluster_up{job="edge-agent-state", instance="i", cluster="mill"} 1xN
+	pharos_cluster_nodes{job="edge-agent-state", instance="i", cluster="mill"} 2xN
+	kube_node_info{job="state", instance="i", cluster="mill", node="n1", kubelet_version="v1.37.2"} 1xN
 	kube_node_info{job="state", instance="i", cluster="shop", node="n1", kubelet_version="v1.36.0"} 1xN
 	kube_node_info{job="state", instance="i", cluster="shop", node="n2", kubelet_version="v1.37.2"} 1xN
 	kube_node_status_condition{job="state", instance="i", cluster="shop", node="n1", condition="Ready", status="unknown"} 1xN

@@ -265,6 +265,7 @@ func noticesAFreeze(t *testing.T, s *site, shop *businessServer) {
 func noticesADeath(t *testing.T, s *site, shop *businessServer) {
 	shop.kill()
 	s.within(15*time.Second, "not up", s.has(`pharos_cluster_up{cluster="shop"} 0`))
+	require.NotEmpty(t, s.series(`pharos_cluster_answers{cluster="shop"} 0`))
 	shop.start()
 	shop.createNode("n4")
 	s.within(60*time.Second, "up again", s.has(`pharos_cluster_up{cluster="shop"} 1`))
@@ -276,6 +277,7 @@ func obeysRemoval(t *testing.T, s *site, _ *businessServer) {
 	require.NoError(t, s.cell.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "fleet", Name: "shop-observer"}}))
 	s.within(15*time.Second, "not up", s.has(`pharos_cluster_up{cluster="shop"} 0`))
 	require.Empty(t, s.series("kube_"))
+	require.Empty(t, s.series("pharos_cluster_answers"), "who cannot ask does not know")
 	s.within(5*time.Second, "certificates forgotten", func() bool { return len(s.series("pharos_cluster_certificate")) == 0 })
 	s.within(5*time.Second, "credentials forgotten", func() bool {
 		resp, body := s.get("/proxy/fleet/shop/apiserver/metrics", nil)

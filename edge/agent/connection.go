@@ -109,7 +109,10 @@ func (c *connection) probe(ctx context.Context) error {
 	if _, err := c.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{Limit: 1}); err != nil {
 		return fmt.Errorf("reading nodes: %w", err)
 	}
-	return c.nodes.truthful(ctx)
+	if err := c.nodes.truthful(ctx); err != nil {
+		return answeredError{err}
+	}
+	return nil
 }
 
 // probePods finds out whether the watch of Pods tells the truth.

@@ -46,6 +46,12 @@ type nodeCondition struct {
 
 func (n *nodeOutline) key() string { return n.name }
 
+func (n *nodeOutline) ready() bool {
+	return slices.ContainsFunc(n.conditions, func(c nodeCondition) bool {
+		return c.status == corev1.ConditionTrue && c.kind.Value() == string(corev1.NodeReady)
+	})
+}
+
 func drawNode(object any) (*nodeOutline, error) {
 	n, ok := object.(*corev1.Node)
 	if !ok {

@@ -265,10 +265,14 @@ func TestAnswersThatAreNotWhole(t *testing.T) {
 	require.LessOrEqual(t, len(huge.body), maxOfNode)
 	require.Equal(t, 1, b.failures("kubelet", scrapeTooLarge))
 
-	// Time enough for a busy machine to begin with the answer.
-	half := b.scrape(t.Context(), "n1", "cadvisor", 2*time.Second)
+	// A busy machine may need longer than this to begin with the answer: what has not
+	// begun is refused as a whole.
+	var half answer
+	for patience := 500 * time.Millisecond; patience < proxyTimeout && half.err == nil; patience *= 2 {
+		half = b.scrape(t.Context(), "n1", "cadvisor", patience)
+	}
 	require.ErrorIs(t, half.err, io.ErrUnexpectedEOF)
-	require.Equal(t, 1, b.failures("cadvisor", scrapeTimeout))
+	require.Positive(t, b.failures("cadvisor", scrapeTimeout))
 }
 
 // A node keeps one connection between scrapes, whatever is scraped of its kubelet.

@@ -38,6 +38,7 @@ func strangeState(t *testing.T) state {
 	s.clusters[0].pods = append(slices.Clone(s.clusters[0].pods), drawnPod(t, p))
 	s.clusters[1].spec.Spec.Profile = strange
 	s.clusters[1].certificates = born.Time
+	s.clusters[1].answers, s.clusters[1].answersKnown = true, true
 	s.machines = append(s.machines, machineOfCluster{Machine: &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ClusterName: "cluster-00", Pool: strange}}})
 	s.clusters = append(s.clusters, clusterState{name: metaCluster, view: view{up: true, pods: s.clusters[1].pods}})
 	return s

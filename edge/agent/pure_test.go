@@ -105,6 +105,9 @@ func TestWriteStateWithoutObjects(t *testing.T) {
 	require.Contains(t, out.String(), "pharos_cluster_up{")
 	require.Contains(t, out.String(), "pharos_machine_info{")
 	require.NotContains(t, out.String(), "kube_")
+	require.Subset(t, samplesOf(out.String()), []string{
+		`pharos_cluster_nodes{cluster="cluster-00"} 2`, `pharos_cluster_nodes_ready{cluster="cluster-00"} 2`, `pharos_cluster_pods{cluster="cluster-00"} 2`,
+	}, "how many there are an edge compares")
 }
 
 func samplesOf(text string) []string {
@@ -133,6 +136,8 @@ func TestWriteState(t *testing.T) {
 		`pharos_cluster_info{cluster="shop",size="Small",version="v1.37.2",profile="standard"} 1`,
 		`pharos_cluster_up{cluster="bank"} 0`,
 		`pharos_cluster_up{cluster="shop"} 1`,
+		`pharos_cluster_nodes{cluster="shop"} 1`,
+		`pharos_cluster_nodes_ready{cluster="shop"} 1`,
 		`pharos_machine_info{cluster="shop",machine="m1",node="n1",pool="workers",zone="zone-a",rack="rack-1"} 1`,
 		`pharos_machine_state{cluster="shop",machine="m1",state="InUse"} 1`,
 		`pharos_machine_state{cluster="shop",machine="m1",state="Standby"} 0`,
@@ -154,6 +159,29 @@ func TestWriteState(t *testing.T) {
 		`kube_node_labels{cluster="shop",node="n1",label_topology_kubernetes_io_zone="zone-a",label_topology_pharos_dev_rack="rack-1",label_pharos_dev_pool="workers"} 1`,
 	}
 	require.Empty(t, cmp.Diff(want, samplesOf(written(t, s))))
+}
+
+// What is known to be none is told, and what is not known is not.
+func TestWhatIsCountedOfAClusterAndWhatIsNot(t *testing.T) {
+	sick := nodeNamed("n2")
+	sick.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}, {Type: "Fresh", Status: corev1.ConditionTrue}}
+	empty := business("empty", view{up: true, nodes: []*nodeOutline{}, pods: []*podOutline{}})
+	silent := business("silent", view{})
+	silent.answersKnown = true
+	answers := business("answers", view{up: true, nodes: []*nodeOutline{drawnNode(t, nodeNamed("n1")), drawnNode(t, sick)}})
+	answers.answers, answers.answersKnown = true, true
+	var told []string
+	for _, line := range samplesOf(written(t, state{clusters: []clusterState{empty, silent, answers, business("unknown", view{})}})) {
+		if strings.HasPrefix(line, "pharos_cluster_") && !strings.HasPrefix(line, "pharos_cluster_info") && !strings.HasPrefix(line, "pharos_cluster_up") {
+			told = append(told, strings.TrimPrefix(line, "pharos_cluster_"))
+		}
+	}
+	require.Equal(t, []string{
+		`answers{cluster="silent"} 0`, `answers{cluster="answers"} 1`,
+		`nodes{cluster="empty"} 0`, `nodes{cluster="answers"} 2`,
+		`nodes_ready{cluster="empty"} 0`, `nodes_ready{cluster="answers"} 1`,
+		`pods{cluster="empty"} 0`,
+	}, told)
 }
 
 // The reader's own parser must get back every label value that we write.

@@ -30,6 +30,8 @@ type clusterState struct {
 	spec *v1alpha1.Cluster
 	// certificates end then; zero when it is not known.
 	certificates time.Time
+	// answers says whether its API server does, if that is known.
+	answers, answersKnown bool
 }
 
 // machineOfCluster is a machine with the node that is surely its own.
@@ -62,6 +64,7 @@ func (a *Agent) clusterState(m *member, c *v1alpha1.Cluster, now time.Time) clus
 	// What the cell has changed since it was last heard is not known, so that no
 	// cluster of it is known to be as we say.
 	s.up = s.up && a.cellUp(now)
+	s.answers, s.answersKnown = m.answers(now)
 	return s
 }
 
@@ -174,6 +177,13 @@ func writeClusters(t *textWriter, clusters []clusterState) {
 	for _, c := range clusters {
 		t.sample(number(c.up), "cluster", c.name)
 	}
+	t.gauge("pharos_cluster_answers", "Whether the API server of a cluster answers anything, if only that it does not know us; absent while that is not known.")
+	for _, c := range clusters {
+		if c.answersKnown {
+			t.sample(number(c.answers), "cluster", c.name)
+		}
+	}
+	writeCounts(t, clusters)
 	t.gauge("pharos_cluster_certificate_expiry_timestamp_seconds",
 		"When the first certificate ends of those that the API server of a cluster serves and that the agent shows to it.")
 	for _, c := range clusters {
@@ -181,6 +191,33 @@ func writeClusters(t *textWriter, clusters []clusterState) {
 			t.sample(float64(c.certificates.Unix()), "cluster", c.name)
 		}
 	}
+}
+
+// writeCounts counts what is watched. Where kube-state-metrics tells of objects, an edge
+// compares: one that tells of a part, or of former times, does so without a sign of it.
+func writeCounts(t *textWriter, clusters []clusterState) {
+	of := func(known func(clusterState) bool, count func(clusterState) int) {
+		for _, c := range clusters {
+			if known(c) {
+				t.sample(float64(count(c)), "cluster", c.name)
+			}
+		}
+	}
+	nodes := func(c clusterState) bool { return c.nodes != nil }
+	t.gauge("pharos_cluster_nodes", "Nodes of a cluster; absent while they are not watched.")
+	of(nodes, func(c clusterState) int { return len(c.nodes) })
+	t.gauge("pharos_cluster_nodes_ready", "Nodes of a cluster that are ready; absent while they are not watched.")
+	of(nodes, func(c clusterState) int {
+		ready := 0
+		for _, n := range c.nodes {
+			if n.ready() {
+				ready++
+			}
+		}
+		return ready
+	})
+	t.gauge("pharos_cluster_pods", "Pods of a cluster; absent while they are not watched.")
+	of(func(c clusterState) bool { return c.pods != nil }, func(c clusterState) int { return len(c.pods) })
 }
 
 func writeMachines(t *textWriter, machines []machineOfCluster) {

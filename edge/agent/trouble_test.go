@@ -115,7 +115,7 @@ func TestWhatKeepsAClusterFromBeingWatchedShows(t *testing.T) {
 	}
 	require.True(t, waitFor(10*time.Second, says(
 		`"watched"} 7`, `"up"} 0`, `"refused"} 0`, `"unknown"} 0`,
-		`"kubeconfig_missing"} 2`, `"kubeconfig_unread"} 1`, `"kubeconfig_broken"} 1`, `"kubeconfig_refused"} 2`, `"failing"} 1`,
+		`"kubeconfig_missing"} 2`, `"kubeconfig_unread"} 1`, `"kubeconfig_broken"} 1`, `"kubeconfig_refused"} 2`, `"silent"} 1`, `"failing"} 0`,
 	)), gathered(t, a))
 	for _, name := range names {
 		require.NotContains(t, gathered(t, a), fmt.Sprintf(`watch_errors_total{cluster="%s"} 0`, name))
@@ -127,6 +127,68 @@ func TestWhatKeepsAClusterFromBeingWatchedShows(t *testing.T) {
 	m := a.member(clusterKey{"fleet", "dead"})
 	m.good(a.now())
 	require.Empty(t, m.troubled(), "a good probe ends the trouble")
+}
+
+// Who refuses us answers, who does not answer is down, and of whom nothing is known
+// nothing is said: an API server that we may not ask burns none of its budget.
+func TestWhetherAnAPIServerAnswersIsTold(t *testing.T) {
+	hangs := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	t.Cleanup(hangs.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	unverified := string(kubeconfig(answering(t, http.StatusOK), "x"))
+	for name, c := range map[string]struct {
+		kubeconfig string
+		trouble    trouble
+		told       []bool // whether it answers, if that is known
+	}{
+		"it does not know us":             {string(kubeconfig(answering(t, http.StatusUnauthorized), "x")), kubeconfigRefused, []bool{true}},
+		"it does not let us":              {string(kubeconfig(answering(t, http.StatusForbidden), "x")), kubeconfigRefused, []bool{true}},
+		"it has another interface":        {string(kubeconfig(answering(t, http.StatusNotFound), "x")), failing, []bool{true}},
+		"it cannot":                       {string(kubeconfig(answering(t, http.StatusInternalServerError), "x")), silent, []bool{false}},
+		"what is in front of it is alone": {string(kubeconfig(answering(t, http.StatusBadGateway), "x")), silent, []bool{false}},
+		"nobody listens":                  {string(kubeconfig("https://"+loopback+":1", "x")), silent, []bool{false}},
+		"it hangs":                        {string(kubeconfig(hangs.URL, "x")), silent, []bool{false}},
+		"its certificate is another's":    {strings.Replace(unverified, ", insecure-skip-tls-verify: true", "", 1), unidentified, nil},
+		"it speaks otherwise":             {string(kubeconfig("https://"+plain.Listener.Addr().String(), "x")), unidentified, nil},
+		"its name has no address":         {string(kubeconfig("https://nobody.invalid", "x")), unidentified, nil},
+		"the proxy before it is away":     {strings.Replace(unverified, "cluster: {", `cluster: {proxy-url: "http://`+loopback+`:1", `, 1), unidentified, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, err := New(Options{Cell: restConfig("http://" + loopback + ":1"), Listen: loopback + ":0"})
+			require.NoError(t, err)
+			conn := connected(t, []byte(c.kubeconfig))
+			m := adopt(t, a, "shop", conn)
+			_, known := m.answers(a.now())
+			require.False(t, known, "nobody has asked yet")
+			m.fail(troubleOfProbe(conn.probe(t.Context())))
+			require.Equal(t, c.trouble, m.troubled())
+			answers, known := m.answers(a.now())
+			require.Equal(t, len(c.told) == 1, known)
+			if known {
+				require.Equal(t, c.told[0], answers)
+			}
+			m.fail(kubeconfigUnread)
+			_, known = m.answers(a.now())
+			require.False(t, known, "without a kubeconfig nothing is known any more")
+		})
+	}
+}
+
+// One probe that fails is no outage.
+func TestAnAPIServerThatAnsweredJustNowAnswers(t *testing.T) {
+	a, err := New(Options{Cell: restConfig("http://" + loopback + ":1"), Listen: loopback + ":0"})
+	require.NoError(t, err)
+	m := adopt(t, a, "shop", connected(t, kubeconfig("https://"+loopback+":1", "x")))
+	now := time.Now()
+	m.good(now)
+	m.fail(silent)
+	for after, want := range map[time.Duration]bool{upFor: true, upFor + time.Second: false} {
+		answers, known := m.answers(now.Add(after))
+		require.True(t, known)
+		require.Equal(t, want, answers, after)
+	}
 }
 
 // A HEAD would be a whole scrape of an API server whose result nobody reads.

@@ -52,6 +52,10 @@ func (w *World) fact(name string, all map[string]string, c *Cluster) func(int) f
 			return always(0)
 		}
 		return always(1)
+	case name == "pharos_cluster_nodes" && c != nil:
+		return always(float64(len(c.nodes())))
+	case name == "pharos_cluster_answers":
+		return always(1)
 	case name == "kube_node_spec_unschedulable":
 		return func(int) float64 { return truth(w.sick(who, "cordoned")) }
 	case strings.HasSuffix(name, "_info"), strings.HasSuffix(name, "_has_leader"), strings.HasSuffix(name, "_labels"), strings.HasSuffix(name, "_state"):
