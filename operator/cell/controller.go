@@ -157,40 +157,38 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 	if err := r.remember(ctx, c, uid); err != nil {
 		return nil, nil, err
 	}
-	if held, err = r.apply(ctx, remote, p, known, c, f); err != nil {
-		return nil, nil, err
-	}
-	now, err := p.Observe(ctx, remote)
+	turned, err := r.apply(ctx, remote, p, known, c, f)
 	if err != nil {
 		return nil, nil, err
 	}
-	return &now, held, nil
+	return &turned.Seen, turned.Notes, nil
 }
 
 // apply makes the cell as the Cell says, where known are the objects that it has.
-// It says what is not changed yet, and why.
-func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, known map[string]bool, c *v1alpha1.Cell, f *v1alpha1.Federation) (held []string, err error) {
+// It tells what runs then, and what is not changed yet.
+func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, known map[string]bool, c *v1alpha1.Cell, f *v1alpha1.Federation) (workload.Turned, error) {
 	parts := parts{workload.Images(f.Spec.Images)}
 	wanted := services(p, parts)
 	if err := p.ApplyOwn(ctx, remote, remote, known, wanted); err != nil {
-		return nil, err
+		return workload.Turned{}, err
 	}
 	agent, err := p.Address(ctx, remote, parts.agent(), c.Spec.Network.ServiceAddressing)
 	if err != nil {
-		return nil, err
+		return workload.Turned{}, err
 	}
 	files, err := render(c, f, r.Namespace, agent, nil)
 	if err != nil {
-		return nil, workload.Invalid(err)
+		return workload.Turned{}, workload.Invalid(err)
 	}
 	objects := workloads(p, parts, c, f, files)
-	// Who is beside the cell's API server is not ours to ask, so that a ready pod has
-	// to suffice: what Prometheus would not start with is seen, a reload is not.
-	held, err = p.ApplyInTurn(ctx, remote, remote, known, objects, workload.Turns{Pairs: workload.EdgePairs(f, c)})
+	// Who is beside the cell's API server is not ours to ask, so that a pod which has been
+	// ready for a while has to suffice: what Prometheus would not start with is seen, a
+	// reload is not.
+	turned, err := p.ApplyInTurn(ctx, remote, remote, known, objects, workload.Turns{Pairs: workload.EdgePairs(f, c)})
 	if err != nil {
-		return nil, err
+		return workload.Turned{}, err
 	}
-	return held, p.Prune(ctx, remote, append(wanted, objects...), kinds())
+	return turned, p.Prune(ctx, remote, append(wanted, objects...), kinds(), workload.Spared(known, turned.Held)...)
 }
 
 // leave takes the parts away from a cell whose Cell is being deleted, and lets

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/operator/workload"
@@ -62,7 +63,7 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 		}
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.edge(s), Files: edges[s].files, Flags: edges[s].flags, Retention: workload.EdgeRetention(f), Size: edgeSize(c),
-			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite),
+			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite), Settles: settles(f, c),
 		})...)
 		if s.Replica != "a" { // the second of a pair
 			objects = append(objects, p.PairBudget(parts.edge(s), workload.Prometheus)...)
@@ -76,6 +77,19 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 		})...)
 	}
 	return objects
+}
+
+// settles is how long a server of a pair must have been ready before the other one is
+// changed. It is ready before it has scraped anything, and its pod has an address that
+// the cascade learns from a file: the kubelet takes up to a minute to bring that, and
+// a few intervals pass until the cell is known of there. A server that is alone stands in for
+// nobody.
+func settles(f *v1alpha1.Federation, c *v1alpha1.Cell) time.Duration {
+	if workload.EdgeReplicas(f, c) < 2 {
+		return 0
+	}
+	const bringsFiles = 90 * time.Second
+	return bringsFiles + 3*workload.Interval(f)
 }
 
 // check finds what can be wrong with a Cell before anything is rendered.

@@ -130,52 +130,97 @@ func requireRoom(t *testing.T, w *world, name, blocks string) {
 	require.Contains(t, w.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Args, "--storage.tsdb.retention.size="+blocks)
 }
 
-// A change reaches the servers of a pair one after the other, and of two pairs each
-// by itself, on a real API server.
-func TestAPairIsChangedInTurn(t *testing.T) {
-	w := newWorld(t)
-	w.Create(t, &v1alpha1.Federation{
+// twoPairs is a cell whose edge has two shards of two servers each, which run.
+type twoPairs struct{ *world }
+
+var ofTwoPairs = []string{"edge", "edge-0-b", "edge-1-a", "edge-1-b"}
+
+func newTwoPairs(t *testing.T) twoPairs {
+	t.Helper()
+	p := twoPairs{newWorld(t)}
+	p.Create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
 		Spec:       v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
 	})
-	w.secret(t, "asia-1", w.access)
-	c := w.Cell(t, "asia-1")
+	p.secret(t, "asia-1", p.access)
+	c := p.Cell(t, "asia-1")
 	c.Spec.Edge.Shards, c.Spec.Edge.Replicas = ptr.To(int32(2)), ptr.To(int32(2))
-	require.NoError(t, w.Admin.Update(t.Context(), c))
-	w.reconcile(t, "asia-1")
-	servers := []string{"edge", "edge-0-b", "edge-1-a", "edge-1-b"}
-	ready := func(name string) {
-		w.RunPod(t, w.Settle(t, name), name+"-0", "127.94.4."+string(rune('1'+len(name))))
-		w.SetReady(t, name+"-0")
+	require.NoError(t, p.Admin.Update(t.Context(), c))
+	p.reconcile(t, "asia-1")
+	for _, name := range ofTwoPairs {
+		require.EqualValues(t, 135, p.StatefulSet(t, name).Spec.MinReadySeconds, "nine intervals")
+		p.comes(t, name) // both were made at once
+		p.settles(t, name, 1)
 	}
-	for _, name := range servers {
-		ready(name) // both were made at once
+	p.reconcile(t, "asia-1")
+	return p
+}
+
+// comes plays the controllers and the kubelet: the pod is ready.
+func (p twoPairs) comes(t *testing.T, name string) {
+	t.Helper()
+	p.RunPod(t, p.Settle(t, name), name+"-0", "127.94.4."+string(rune('1'+len(name))))
+	p.SetReady(t, name+"-0")
+}
+
+func (p twoPairs) goes(t *testing.T, name string) {
+	t.Helper()
+	require.NoError(t, p.Admin.Delete(t.Context(), p.Pod(t, name+"-0"), client.GracePeriodSeconds(0)))
+	p.settles(t, name, 0)
+}
+
+// settles plays the StatefulSet's controller: its pod has been ready for long enough, or not.
+func (p twoPairs) settles(t *testing.T, name string, available int32) {
+	t.Helper()
+	s := p.StatefulSet(t, name)
+	s.Status.Replicas, s.Status.ReadyReplicas, s.Status.AvailableReplicas = 1, 1, available
+	p.SetStatus(t, s)
+}
+
+func (p twoPairs) images(t *testing.T) (out []string) {
+	t.Helper()
+	for _, name := range ofTwoPairs {
+		out = append(out, p.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Image)
 	}
-	images := func() (out []string) {
-		for _, name := range servers {
-			out = append(out, w.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Image)
-		}
-		return out
-	}
+	return out
+}
+
+// look gives what the Cell says after a look.
+func (p twoPairs) look(t *testing.T) string {
+	t.Helper()
+	p.reconcile(t, "asia-1")
+	return p.Cell(t, "asia-1").Status.Conditions[0].Message
+}
+
+// A change reaches the servers of a pair one after the other, and of two pairs each
+// by itself, on a real API server.
+func TestAPairIsChangedInTurn(t *testing.T) {
+	p := newTwoPairs(t)
 	f := &v1alpha1.Federation{}
 	f.Name = "fleet"
-	require.NoError(t, w.Admin.Get(t.Context(), client.ObjectKeyFromObject(f), f))
+	require.NoError(t, p.Admin.Get(t.Context(), client.ObjectKeyFromObject(f), f))
 	f.Spec.Images.Prometheus = "next"
-	require.NoError(t, w.Admin.Update(t.Context(), f))
+	require.NoError(t, p.Admin.Update(t.Context(), f))
 	const old = workload.DefaultPrometheusImage
-	w.reconcile(t, "asia-1")
-	require.Equal(t, []string{"next", old, "next", old}, images())
-	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "edge-0-b is left as it is until edge has taken up what it was given: edge is not ready")
+	require.Contains(t, p.look(t), "edge-0-b is left as it is until edge has taken up what it was given: edge was changed just now")
+	require.Equal(t, []string{"next", old, "next", old}, p.images(t))
+	require.Contains(t, p.look(t), "edge-1-b is left as it is until edge-1-a has taken up what it was given: edge-1-a is not ready")
 
 	// The first one of the second pair is back; that of the first has lost its node.
-	for _, name := range []string{"edge", "edge-1-a"} {
-		require.NoError(t, w.Admin.Delete(t.Context(), w.Pod(t, name+"-0"), client.GracePeriodSeconds(0)))
-	}
-	ready("edge-1-a")
-	w.reconcile(t, "asia-1")
-	require.Equal(t, []string{"next", old, "next", "next"}, images())
-	require.NotContains(t, w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "edge-0-b is left").Status.Conditions[0].Message, "edge-1-b is left")
-	ready("edge")
-	w.reconcile(t, "asia-1")
-	require.Equal(t, []string{"next", "next", "next", "next"}, images())
+	p.goes(t, "edge")
+	p.goes(t, "edge-1-a")
+	p.comes(t, "edge-1-a")
+	require.Contains(t, p.look(t), "edge-1-a has not been ready for long enough")
+	// The second of the first pair restarts meanwhile: it must come back as it was.
+	p.goes(t, "edge-0-b")
+	p.settles(t, "edge-1-a", 1)
+	said := p.look(t)
+	require.Contains(t, said, "edge-0-b is left as it is")
+	require.NotContains(t, said, "edge-1-b is left")
+	require.Equal(t, []string{"next", old, "next", "next"}, p.images(t))
+	p.comes(t, "edge-0-b")
+	p.comes(t, "edge")
+	p.settles(t, "edge", 1)
+	require.NotContains(t, p.look(t), "is left as it is")
+	require.Equal(t, []string{"next", "next", "next", "next"}, p.images(t))
 }

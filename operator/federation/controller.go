@@ -164,23 +164,23 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 	if h.at, err = r.addresses(ctx, p, f); err != nil {
 		return nil, 0, err
 	}
+	if h.given, err = r.given(ctx); err != nil {
+		return nil, 0, err
+	}
 	configs, err := h.render()
 	if err != nil {
 		return nil, 0, workload.Invalid(err)
 	}
 	objects := h.workloads(configs)
-	given, err := r.given(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	held, err := p.ApplyInTurn(ctx, r.Client, r.Live, known, objects, r.turns(f, configs.mark, given))
+	turned, err := p.ApplyInTurn(ctx, r.Client, r.Live, known, objects, r.turns(f, configs.mark, h.given))
 	if err != nil {
 		return nil, 0, err
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.
 	retiring := r.retiring(ctx, h, known)
-	notes = slices.Concat(layouts.warnings(f), staying(retiring), held)
-	return notes, lookAgain(f, retiring, held), p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared(known, retiring)...)
+	notes = slices.Concat(layouts.warnings(f), staying(retiring), turned.Notes)
+	spared := workload.Spared(known, slices.Concat(retiring, turned.Held))
+	return notes, lookAgain(f, retiring, turned.Held), p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared...)
 }
 
 // plan decides which shard reads which cell, and writes that down before it is

@@ -116,13 +116,21 @@ func (e *ears) at(p v1alpha1.PartStatus) asker {
 	if len(p.Addresses) == 0 {
 		return nil
 	}
-	c, known := e.clients[p.Addresses[0]]
+	return e.of(p.Addresses[0])
+}
+
+// of is the server at an address, nil where there is none.
+func (e *ears) of(address string) asker {
+	if address == "" {
+		return nil
+	}
+	c, known := e.clients[address]
 	if !known {
 		var err error
-		if c, err = e.connect(p.Addresses[0]); err != nil {
+		if c, err = e.connect(address); err != nil {
 			return nil // no address of a pod is wrong
 		}
-		e.clients[p.Addresses[0]] = c
+		e.clients[address] = c
 	}
 	return c
 }

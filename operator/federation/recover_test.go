@@ -5,81 +5,148 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// The status of a Federation is lost, in each way in which it can be, on a real API
-// server. The cells are where nobody would place them who began anew, and one is on
-// its way, and they stay there.
+// lostPlan is a hub whose plan is lost, in each way in which it can be. The cells are
+// where nobody would place them who began anew, and one is on its way.
+type lostPlan struct {
+	*world
+	spec v1alpha1.FederationSpec
+}
+
+// The status of a Federation is lost, on a real API server, and the cells stay where
+// they are.
 func TestAPlanIsFoundAgain(t *testing.T) {
-	w := newWorld(t)
-	spec := v1alpha1.FederationSpec{
+	p := &lostPlan{newWorld(t), v1alpha1.FederationSpec{
 		Geographies: []v1alpha1.Geography{{Name: "asia", MaxSeriesPerShard: ptr.To[int32](1000)}, {Name: "europe"}},
 		Network:     v1alpha1.Network{ServiceAddressing: v1alpha1.ServiceClusterIP},
-	}
-	w.Create(t, &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: spec})
-	w.cell(t, "asia-1", "asia", "127.93.0.1:9090")
-	w.cell(t, "asia-2", "asia", "127.93.0.2:9090")
-	f := w.federation(t, "fleet")
+	}}
+	p.Create(t, &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: p.spec})
+	p.cell(t, "asia-1", "asia", "127.93.0.1:9090")
+	p.cell(t, "asia-2", "asia", "127.93.0.2:9090")
+	f := p.federation(t, "fleet")
 	plan := []v1alpha1.CellPlacement{{Name: "asia-1", Shard: 4, EdgeShards: 3}, {Name: "asia-2", Shard: 0, MovingTo: ptr.To[int32](2), EdgeShards: 1}}
 	f.Status.Geographies = []v1alpha1.GeographyStatus{{Name: "asia", Shards: []int32{0, 2, 4}, Moving: 1, Cells: plan}, {Name: "europe", Shards: []int32{0}}}
-	w.SetStatus(t, f)
-	w.reconcile(t, "fleet")
-	stays := func(message string) {
-		t.Helper()
-		require.Equal(t, []string{"asia-2"}, w.readBy(t, "cascade-asia-0"))
-		require.Equal(t, []string{"asia-2"}, w.readBy(t, "cascade-asia-2"))
-		require.Equal(t, []string{"asia-1"}, w.readBy(t, "cascade-asia-4"))
-		status := w.federation(t, "fleet").Status.Geographies
-		require.Len(t, status, 2)
-		require.Equal(t, []int32{0, 2, 4}, status[0].Shards)
-		require.Equal(t, message, status[0].Message)
-		require.EqualValues(t, 4, status[0].Cells[0].Shard)
-		require.EqualValues(t, 3, status[0].Cells[0].EdgeShards, "the old servers of its edge are still expected")
-		require.NotNil(t, status[0].Cells[0].EdgeShardsBeside)
-		require.Equal(t, v1alpha1.CellPlacement{Name: "asia-2", Shard: 0, MovingTo: ptr.To[int32](2), EdgeShards: 1}, status[0].Cells[1])
+	p.SetStatus(t, f)
+	p.reconcile(t, "fleet")
+	p.stays(t, "")
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T)
+	}{
+		{"a file is spoilt", p.spoilt},
+		{"a file is missing", p.missing},
+		{"it is found", p.found},
+		{"a spoilt file of another geography does not matter", p.anothers},
+		{"the Federation is made anew", p.madeAnew},
+		{"what runs cannot be read", p.unreadable},
+	} {
+		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
 	}
-	stays("")
+}
 
-	// It is wiped, as by a backup that has no status. Somebody has spoilt a file.
-	f = w.federation(t, "fleet")
-	f.Status = v1alpha1.FederationStatus{}
-	w.SetStatus(t, f)
-	cm := w.ConfigMap(t, "cascade-asia-4")
-	whole := cm.Data["topology.rules.yaml"]
-	cm.Data["topology.rules.yaml"] = "groups: {"
-	require.NoError(t, w.Admin.Update(t.Context(), cm))
-	before := w.versions(t)
-	w.anew(t)
-	w.reconcile(t, "fleet")
-	w.requireInvalid(t, "fleet", "status.geographies: is lost, and what the cascades read cannot be seen in ConfigMap cascade-asia-4: topology.rules.yaml")
-	after := w.versions(t)
+func (p *lostPlan) stays(t *testing.T, message string) {
+	t.Helper()
+	require.Equal(t, []string{"asia-2"}, p.readBy(t, "cascade-asia-0"))
+	require.Equal(t, []string{"asia-2"}, p.readBy(t, "cascade-asia-2"))
+	require.Equal(t, []string{"asia-1"}, p.readBy(t, "cascade-asia-4"))
+	status := p.federation(t, "fleet").Status.Geographies
+	require.Len(t, status, 2)
+	require.Equal(t, []int32{0, 2, 4}, status[0].Shards)
+	require.Equal(t, message, status[0].Message)
+	require.EqualValues(t, 4, status[0].Cells[0].Shard)
+	require.EqualValues(t, 3, status[0].Cells[0].EdgeShards, "the old servers of its edge are still expected")
+	require.NotNil(t, status[0].Cells[0].EdgeShardsBeside)
+	require.Equal(t, v1alpha1.CellPlacement{Name: "asia-2", Shard: 0, MovingTo: ptr.To[int32](2), EdgeShards: 1}, status[0].Cells[1])
+}
+
+// lose wipes what the status says of some geographies, as a backup does that has none.
+func (p *lostPlan) lose(t *testing.T, geographies ...v1alpha1.GeographyStatus) {
+	t.Helper()
+	f := p.federation(t, "fleet")
+	f.Status = v1alpha1.FederationStatus{Geographies: geographies}
+	p.SetStatus(t, f)
+}
+
+// file makes a file of a cascade's another, or takes it away, and gives what it was.
+func (p *lostPlan) file(t *testing.T, cascade, text string) (before string) {
+	t.Helper()
+	const name = "topology.rules.yaml"
+	cm := p.ConfigMap(t, cascade)
+	before = cm.Data[name]
+	cm.Data[name] = text
+	if text == "" {
+		delete(cm.Data, name)
+	}
+	require.NoError(t, p.Admin.Update(t.Context(), cm))
+	return before
+}
+
+// refuses looks at a plan that cannot be found: nothing that runs is another then.
+func (p *lostPlan) refuses(t *testing.T, why string) {
+	t.Helper()
+	before := p.versions(t)
+	p.anew(t)
+	p.reconcile(t, "fleet")
+	p.requireInvalid(t, "fleet", why)
+	after := p.versions(t)
 	delete(before, "Federation fleet")
 	delete(after, "Federation fleet")
 	require.Equal(t, before, after)
-	require.Empty(t, w.federation(t, "fleet").Status.Geographies)
-	cm = w.ConfigMap(t, "cascade-asia-4")
-	cm.Data["topology.rules.yaml"] = whole
-	require.NoError(t, w.Admin.Update(t.Context(), cm))
-	w.reconcile(t, "fleet")
-	stays(recovered)
+	require.Empty(t, p.federation(t, "fleet").Status.Geographies)
+}
 
-	// It is deleted, and made anew before what it owned has gone.
-	require.NoError(t, w.Admin.Delete(t.Context(), w.federation(t, "fleet")))
-	w.Create(t, &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: spec})
-	w.anew(t)
-	w.reconcile(t, "fleet")
-	stays(recovered)
-	require.Equal(t, w.federation(t, "fleet").UID, w.StatefulSet(t, "cascade-asia-4").OwnerReferences[0].UID)
+func (p *lostPlan) spoilt(t *testing.T) {
+	p.lose(t)
+	whole := p.file(t, "cascade-asia-4", "groups: {")
+	p.refuses(t, "status.geographies: is lost, and what the cascades read cannot be seen in ConfigMap cascade-asia-4")
+	p.file(t, "cascade-asia-4", whole)
+}
 
-	// What runs cannot be read: that does not say that there is nothing.
+// A part of the files is not taken for the whole.
+func (p *lostPlan) missing(t *testing.T) {
+	whole := p.file(t, "cascade-asia-4", "")
+	p.refuses(t, "topology.rules.yaml: is not there, and prometheus.yml names it")
+	p.file(t, "cascade-asia-4", whole)
+	cm := p.ConfigMap(t, "cascade-asia-4")
+	require.NoError(t, p.Admin.Delete(t.Context(), cm.DeepCopy()))
+	p.refuses(t, "ConfigMap cascade-asia-4 and those whose names begin with cascade-asia-4. (with a dot): prometheus.yml: is not there")
+	cm.ResourceVersion, cm.UID, cm.OwnerReferences = "", "", nil // its owner is the operator's to say
+	p.Create(t, cm)
+}
+
+func (p *lostPlan) found(t *testing.T) {
+	p.anew(t)
+	p.reconcile(t, "fleet")
+	p.stays(t, recovered)
+}
+
+// Europe is new to the status, and not to what runs.
+func (p *lostPlan) anothers(t *testing.T) {
+	p.lose(t, p.federation(t, "fleet").Status.Geographies[0])
+	p.file(t, "cascade-asia-4", "groups: {")
+	p.anew(t)
+	p.reconcile(t, "fleet")
+	p.stays(t, recovered)
+}
+
+// It is deleted, and made anew before what it owned has gone.
+func (p *lostPlan) madeAnew(t *testing.T) {
+	require.NoError(t, p.Admin.Delete(t.Context(), p.federation(t, "fleet")))
+	p.Create(t, &v1alpha1.Federation{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: p.spec})
+	p.anew(t)
+	p.reconcile(t, "fleet")
+	p.stays(t, recovered)
+	require.Equal(t, p.federation(t, "fleet").UID, p.StatefulSet(t, "cascade-asia-4").OwnerReferences[0].UID)
+}
+
+// That does not say that there is nothing.
+func (p *lostPlan) unreadable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorContains(t, w.r.recover(ctx, &v1alpha1.Federation{Spec: spec}), "looking for the shard plan in what runs")
-	_, err := planOf([]corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}}})
-	require.ErrorContains(t, err, "ConfigMap theirs")
+	require.ErrorContains(t, p.r.recover(ctx, &v1alpha1.Federation{Spec: p.spec}), "looking for the shard plan in what runs")
 }

@@ -23,8 +23,8 @@ type Addresses struct {
 type rendered struct {
 	cascades map[shard]server
 	centrals map[string]server
-	// mark is the digest by which the files of both centrals are marked.
-	mark string
+	// mark is how the files of both centrals are marked.
+	mark marked
 	// alertmanager is nil when Pharos runs none.
 	alertmanager promcfg.Files
 	// notify is nil when there is no robot to relay to.
@@ -52,6 +52,8 @@ type hub struct {
 	layouts   Layouts
 	namespace string
 	at        Addresses
+	// given is how the files are marked that the centrals were given before.
+	given map[string]marked
 	// contract is the team's own; nil is the one that is built in.
 	contract *rules.Contract
 }
@@ -131,24 +133,24 @@ func (h hub) renderCascade(s shard) (server, error) {
 	return valid(server{files, o.Flags()}, err, cascadeName(s))
 }
 
-// renderCentrals marks the files of both centrals by the same digest: they differ in
-// nothing but their names, and so can be compared.
-func (h hub) renderCentrals() (map[string]server, string, error) {
-	centrals, digest := map[string]server{}, ""
+// renderCentrals marks the files of both centrals alike: they differ in nothing but
+// their names, and so can be compared.
+func (h hub) renderCentrals() (map[string]server, marked, error) {
+	centrals, as := map[string]server{}, marked{}
 	for _, replica := range replicas() {
 		s, err := h.renderCentral(replica)
 		if err != nil {
-			return nil, "", err
+			return nil, marked{}, err
 		}
-		if digest == "" {
-			digest = workload.Hash(s.files)
+		if as.digest == "" {
+			as = next(workload.Hash(s.files), h.given)
 		}
-		if err := mark(s.files, digest); err != nil {
-			return nil, "", fmt.Errorf("rendering %s%s: %w", centralPrefix, replica, err)
+		if err := mark(s.files, as); err != nil {
+			return nil, marked{}, fmt.Errorf("rendering %s%s: %w", centralPrefix, replica, err)
 		}
 		centrals[replica] = s
 	}
-	return centrals, digest, nil
+	return centrals, as, nil
 }
 
 func (h hub) renderCentral(replica string) (server, error) {

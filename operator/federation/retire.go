@@ -72,19 +72,6 @@ func (r *Reconciler) retiring(ctx context.Context, h hub, known map[string]bool)
 	return names
 }
 
-// spared are, among the objects that are known, those of the cascades named.
-func spared(known map[string]bool, cascades []string) []string {
-	var all []string
-	for identity := range known {
-		_, name, _ := strings.Cut(identity, " ")
-		part, _, _ := strings.Cut(name, ".") // a piece of its files is called as the part, with a dot
-		if slices.Contains(cascades, part) {
-			all = append(all, identity)
-		}
-	}
-	return all
-}
-
 // staying tells a person of the cascades that are still there.
 func staying(cascades []string) []string {
 	var out []string

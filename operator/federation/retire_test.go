@@ -175,13 +175,3 @@ func TestAnEmptiedCascadeIsKeptForOneStep(t *testing.T) {
 		require.False(t, is, other)
 	}
 }
-
-func TestSparedAreTheObjectsOfACascade(t *testing.T) {
-	known := map[string]bool{
-		"StatefulSet cascade-asia-1": true, "ConfigMap cascade-asia-1": true, "ConfigMap cascade-asia-1.targets-0": true,
-		"StatefulSet cascade-asia-10": true, "Service alertmanager": true,
-	}
-	require.ElementsMatch(t, []string{"StatefulSet cascade-asia-1", "ConfigMap cascade-asia-1", "ConfigMap cascade-asia-1.targets-0"},
-		spared(known, []string{"cascade-asia-1"}))
-	require.Empty(t, spared(known, nil))
-}

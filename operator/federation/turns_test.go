@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,8 +25,9 @@ import (
 type running struct {
 	loaded    promapi.Loaded
 	evaluated time.Time
-	cells     []string
-	down      bool
+	// heard is when each cell was heard of last.
+	heard map[string]time.Time
+	down  bool
 }
 
 func (c *running) Loaded(context.Context) (promapi.Loaded, error) {
@@ -42,9 +44,9 @@ func (c *running) Samples(_ context.Context, query string, _ time.Time) (promapi
 		return a, errors.New("connection refused")
 	case query == "fleet:interval:seconds":
 		a.Samples = []promapi.Sample{{Value: 5, At: c.evaluated}}
-	case query == contributing:
-		for _, cell := range c.cells {
-			a.Samples = append(a.Samples, promapi.Sample{Value: 1, Labels: map[string]string{"cell": cell}})
+	case query == newest:
+		for cell, at := range c.heard {
+			a.Samples = append(a.Samples, promapi.Sample{Value: float64(at.UnixMilli()) / 1000, Labels: map[string]string{"cell": cell, "edge_shard": "0"}})
 		}
 	}
 	return a, nil
@@ -54,7 +56,16 @@ func (c *running) Samples(_ context.Context, query string, _ time.Time) (promapi
 func (c *running) takesUp(t *testing.T, w *world, name string) {
 	t.Helper()
 	c.loaded = promapi.Loaded{Config: w.ConfigMap(t, name).Data[promcfg.ConfigFile], Since: c.evaluated.Add(time.Second)}
-	c.evaluated = c.evaluated.Add(2 * time.Second)
+	c.evaluated = c.evaluated.Add(3 * time.Second)
+	c.hears("asia-1", "asia-2")
+}
+
+// hears lets cells be heard of when the rules were evaluated last.
+func (c *running) hears(cells ...string) {
+	c.heard = map[string]time.Time{}
+	for _, cell := range cells {
+		c.heard[cell] = c.evaluated
+	}
 }
 
 // pair is a hub with two centrals that run.
@@ -140,7 +151,6 @@ func (p *pair) madeAtOnce(t *testing.T) {
 	p.look(t)
 	p.runPod(t, "central-a", "127.92.4.1")
 	p.runPod(t, "central-b", "127.92.4.2")
-	p.a.cells, p.b.cells = []string{"asia-1", "asia-2"}, []string{"asia-1", "asia-2"}
 	p.a.takesUp(t, p.world, "central-a")
 	p.b.takesUp(t, p.world, "central-b")
 	require.Equal(t, markIn(p.a.loaded.Config), markIn(p.b.loaded.Config), "both have the same but for their names")
@@ -154,12 +164,12 @@ func (p *pair) madeAtOnce(t *testing.T) {
 
 func (p *pair) imageInTurn(t *testing.T) {
 	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = newImage })
-	require.Contains(t, p.look(t), "central-b is left as it is until central-a has taken up what it was given: central-a is not ready")
+	require.Contains(t, p.look(t), "central-b is left as it is until central-a has taken up what it was given: central-a was changed just now")
+	require.Contains(t, p.look(t), "central-a is not ready")
 	require.Equal(t, newImage, p.image(t, "central-a"))
 	require.Equal(t, workload.DefaultPrometheusImage, p.image(t, "central-b"))
 
 	p.a.loaded.Since = p.a.evaluated.Add(time.Second) // its process has just begun
-	p.a.cells = nil
 	p.restart(t, "central-a", "127.92.4.1", false)
 	require.Contains(t, p.look(t), "central-a is not ready")
 	p.SetReady(t, "central-a-0")
@@ -167,10 +177,12 @@ func (p *pair) imageInTurn(t *testing.T) {
 	require.Contains(t, p.look(t), "not known, because a central does not answer the operator: connection refused")
 	p.a.down = false
 	require.Contains(t, p.look(t), "it has not evaluated its rules since it loaded them")
-	p.a.evaluated = p.a.loaded.Since.Add(time.Second)
-	p.a.cells = []string{"asia-1"}
-	require.Contains(t, p.look(t), `it does not hear of Cells ["asia-2"], and central-b does`)
-	p.a.cells, p.b.down = []string{"asia-1", "asia-2"}, true
+	p.a.evaluated = p.a.loaded.Since.Add(3 * time.Second)
+	require.Contains(t, p.look(t), `it has not heard of Cells ["asia-1" "asia-2"] since it loaded its files, and central-b does`, "it did before")
+	p.a.hears("asia-1")
+	require.Contains(t, p.look(t), `it has not heard of Cells ["asia-2"] since it loaded its files`)
+	p.a.hears("asia-1", "asia-2")
+	p.b.down = true
 	require.Contains(t, p.look(t), "not known", "what the other hears is not known")
 	require.Equal(t, workload.DefaultPrometheusImage, p.image(t, "central-b"))
 
@@ -185,6 +197,7 @@ func (p *pair) imageInTurn(t *testing.T) {
 func (p *pair) refusedStopsAtTheFirst(t *testing.T) {
 	before := p.ConfigMap(t, "central-b").Data
 	p.change(t, func(s *v1alpha1.FederationSpec) { s.LongTerm[0].URL = "http://store.example.org/refused" })
+	require.Contains(t, p.look(t), "central-a was changed just now")
 	require.Contains(t, p.look(t), "it has not loaded its newest files yet")
 	again, err := p.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fleet"}})
 	require.NoError(t, err)
@@ -198,9 +211,16 @@ func (p *pair) refusedStopsAtTheFirst(t *testing.T) {
 	p.look(t)
 	require.Contains(t, p.Text(t, "central-a"), "store.example.org/taken", "what mends the first one reaches it")
 	require.Equal(t, before, p.ConfigMap(t, "central-b").Data)
+	// What the second runs with, and what is not rendered any more, stays with it.
+	piece := p.ConfigMap(t, "central-b")
+	piece.ObjectMeta = metav1.ObjectMeta{Namespace: piece.Namespace, Name: "central-b.topology-3", Labels: piece.Labels, OwnerReferences: piece.OwnerReferences}
+	p.Create(t, piece)
+	p.look(t)
+	require.NotNil(t, p.ConfigMap(t, piece.Name))
 	p.a.takesUp(t, p.world, "central-a")
 	p.look(t)
 	require.Contains(t, p.Text(t, "central-b"), "store.example.org/taken")
+	require.NotContains(t, p.Versions(t, &corev1.ConfigMapList{}), "ConfigMap "+piece.Name, "it has what takes its place")
 	p.b.takesUp(t, p.world, "central-b")
 }
 
@@ -210,16 +230,26 @@ func (p *pair) brokenIsMended(t *testing.T) {
 	p.restart(t, "central-a", "127.92.4.1", false)
 	p.look(t)
 	require.Equal(t, []string{brokenImage, newImage}, []string{p.image(t, "central-a"), p.image(t, "central-b")})
+	// The second is away for a moment, as when its node restarts: it must come back as it was.
+	p.stop(t, "central-b")
+	require.Contains(t, p.look(t), "central-b is left as it is")
+	require.Equal(t, newImage, p.image(t, "central-b"))
+	p.runPod(t, "central-b", "127.92.4.2")
 	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = newImage })
 	p.look(t)
 	require.Equal(t, newImage, p.image(t, "central-a"))
 	p.restart(t, "central-a", "127.92.4.1", true)
 	require.NotContains(t, p.look(t), "central-")
+	// It is away again, and nothing waits: nobody is told to end the last one.
+	p.stop(t, "central-a")
+	require.NotContains(t, p.look(t), "scale statefulset")
+	p.runPod(t, "central-a", "127.92.4.1")
 }
 
 func (p *pair) nodeGone(t *testing.T) {
 	p.stop(t, "central-a")
 	p.change(t, func(s *v1alpha1.FederationSpec) { s.Images.Prometheus = workload.DefaultPrometheusImage })
+	p.look(t)
 	said := p.look(t)
 	require.Contains(t, said, "if its node is gone for good, delete that Node")
 	require.Contains(t, said, "kubectl -n pharos-system scale statefulset central-b --replicas=0")
@@ -243,10 +273,18 @@ func (p *pair) lastOneIsLeft(t *testing.T) {
 	p.change(t, func(s *v1alpha1.FederationSpec) {
 		s.Images.Prometheus, s.LongTerm[0].URL = newImage, "http://store.example.org/last"
 	})
-	require.Contains(t, p.look(t), "central-a is not restarted while central-b is not ready")
-	require.Equal(t, []string{workload.DefaultPrometheusImage, newImage}, []string{p.image(t, "central-a"), p.image(t, "central-b")})
+	require.Contains(t, p.look(t), "central-a is not restarted while central-b is not well: central-b is not ready")
+	old := workload.DefaultPrometheusImage
+	require.Equal(t, []string{old, old}, []string{p.image(t, "central-a"), p.image(t, "central-b")})
 	require.Contains(t, p.Text(t, "central-a"), "store.example.org/last", "its files restart nothing")
+	require.NotContains(t, p.Text(t, "central-b"), "store.example.org/last", "nobody has tried them")
+	// The first one is seen to be well with them: the image may be what mends the second.
+	p.a.takesUp(t, p.world, "central-a")
+	p.look(t)
+	require.Equal(t, []string{old, newImage}, []string{p.image(t, "central-a"), p.image(t, "central-b")})
 	p.runPod(t, "central-b", "127.92.4.2")
+	require.Contains(t, p.look(t), "central-a is not restarted while central-b is not well: it has not loaded its newest files yet")
+	p.b.takesUp(t, p.world, "central-b")
 	p.look(t)
 	require.Equal(t, newImage, p.image(t, "central-a"))
 }
@@ -254,23 +292,66 @@ func (p *pair) lastOneIsLeft(t *testing.T) {
 // While changes come more quickly than they are taken up, the second central follows
 // all the same, one behind the other.
 func TestTheSecondCentralIsNotLeftBehind(t *testing.T) {
-	loaded := func(digest string) *running {
-		return &running{loaded: promapi.Loaded{Config: markPrefix + digest + markSuffix}, evaluated: time.Now()}
-	}
 	for _, c := range []struct {
-		name, has, wanted, given string
-		held                     bool
+		name               string
+		has, wanted, given marked
+		held               bool
 	}{
-		{"it has the newest", "3", "3", "1", false},
-		{"it has what the second has, and is to get more", "1", "2", "1", true},
-		{"it has more than the second, and is to get still more", "2", "3", "1", false},
-		{"it is from before there were marks", "", "1", "", true},
+		{"it has the newest", marked{3, "c"}, marked{3, "c"}, marked{1, "a"}, false},
+		{"it has what the second has, and is to get more", marked{1, "a"}, marked{2, "b"}, marked{1, "a"}, true},
+		{"it has more than the second, and is to get still more", marked{2, "b"}, marked{3, "c"}, marked{1, "a"}, false},
+		{"the second was down and was given more than it has", marked{1, "a"}, marked{3, "c"}, marked{2, "b"}, true},
+		{"what the second was given is not known", marked{2, "b"}, marked{3, "c"}, marked{}, true},
+		{"it is from before there were marks", marked{}, marked{1, "a"}, marked{}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEars(slog.New(slog.DiscardHandler))
-			why, err := e.lacks(t.Context(), &v1alpha1.Federation{}, turn{first: loaded(c.has), wanted: c.wanted, given: c.given})
+			first := &running{loaded: promapi.Loaded{Config: c.has.file()}, evaluated: time.Now()}
+			why, err := e.lacks(t.Context(), &v1alpha1.Federation{}, turn{asked: first, wanted: c.wanted, above: c.given})
 			require.NoError(t, err)
 			require.Equal(t, c.held, why != "", why)
+		})
+	}
+}
+
+// What a central heard before it loaded its files says nothing of them. What it has to
+// hear is what the other hears; of cells that are lost to both nothing is asked. Where the
+// other one is away, it has to hear the whole plan.
+func TestACentralIsWellByWhatItHearsSince(t *testing.T) {
+	now := time.Now()
+	since := now.Add(-time.Minute)
+	f := &v1alpha1.Federation{Status: v1alpha1.FederationStatus{Geographies: []v1alpha1.GeographyStatus{
+		{Name: "asia", Cells: []v1alpha1.CellPlacement{{Name: "asia-1", EdgeShards: 1}, {Name: "asia-2"}}},
+	}}}
+	before, after, longAgo := since.Add(-time.Second), since.Add(20*time.Second), now.Add(-4*time.Minute)
+	both := map[string]time.Time{"asia-1": after, "asia-2": after}
+	for _, c := range []struct {
+		name         string
+		heard, other map[string]time.Time
+		lacks        string
+	}{
+		{"it hears all", both, both, ""},
+		{"it heard a cell before alone", map[string]time.Time{"asia-1": before, "asia-2": after}, both, `["asia-1"]`},
+		{"in the very second", map[string]time.Time{"asia-1": since.Add(time.Second / 2), "asia-2": after}, both, `["asia-1"]`},
+		{"it hears nothing", nil, both, `["asia-1" "asia-2"]`},
+		{"a cell is lost to both", map[string]time.Time{"asia-1": after}, map[string]time.Time{"asia-1": after, "asia-2": longAgo}, ""},
+		{"a cell has left the fleet", both, map[string]time.Time{"asia-1": after, "asia-3": after}, ""},
+		{"the other is away, and it hears all", both, nil, ""},
+		{"the other is away", map[string]time.Time{"asia-1": after}, nil, `["asia-2"]`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := newEars(slog.New(slog.DiscardHandler))
+			asked := turn{other: "central-b", asked: &running{loaded: promapi.Loaded{Since: since}, evaluated: now, heard: c.heard}}
+			if c.other != nil {
+				asked.beside = &running{heard: c.other}
+			}
+			why, err := e.lacks(t.Context(), f, asked)
+			require.NoError(t, err)
+			if c.lacks == "" {
+				require.Empty(t, why)
+			} else {
+				require.Contains(t, why, "it has not heard of Cells "+c.lacks)
+			}
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,8 +28,23 @@ type Observation struct {
 	// Pods are the addresses, host:port, of the pods of each workload, ready
 	// or not, as long as they have one.
 	Pods map[string][]string
-	// Serving are the workloads of which a pod is ready, whatever it was made of.
-	Serving map[string]bool
+	// Serving is the address of a pod that is ready, whatever it was made of, of each
+	// workload that has one.
+	Serving map[string]string
+	// Served are the StatefulSets of which a pod was ready once, where that was written down.
+	Served map[string]bool
+	// Settled are the StatefulSets that have been ready for as long as they ask for.
+	Settled map[string]bool
+}
+
+// Part is what was seen of a workload, nothing if there is none.
+func (o Observation) Part(name string) v1alpha1.PartStatus {
+	for _, p := range o.Parts {
+		if p.Name == name {
+			return p
+		}
+	}
+	return v1alpha1.PartStatus{}
 }
 
 // Waiting names the parts that are not all ready.
@@ -42,6 +58,14 @@ func (o Observation) Waiting() []string {
 	return names
 }
 
+// of leaves out the workloads that are none of the objects.
+func (o Observation) of(objects Objects) Observation {
+	o.Parts = slices.DeleteFunc(slices.Clone(o.Parts), func(p v1alpha1.PartStatus) bool {
+		return !slices.ContainsFunc(objects, func(wanted runtime.ApplyConfiguration) bool { return Name(wanted) == p.Name })
+	})
+	return o
+}
+
 // set is a StatefulSet or a Deployment.
 type set struct {
 	name    string
@@ -51,6 +75,9 @@ type set struct {
 	revision string
 	selector map[string]string
 	port     int32
+	// available counts the pods that have been ready for long enough.
+	available int32
+	served    bool
 }
 
 // Observe reads the workloads of the place and their pods. A pod counts as
@@ -64,11 +91,12 @@ func (p Place) Observe(ctx context.Context, c client.Reader) (Observation, error
 	if err := c.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: "pharos"}); err != nil {
 		return Observation{}, fmt.Errorf("listing pods: %w", err)
 	}
-	o := Observation{Pods: map[string][]string{}, Serving: map[string]bool{}}
+	o := Observation{Pods: map[string][]string{}, Serving: map[string]string{}, Served: map[string]bool{}, Settled: map[string]bool{}}
 	for _, s := range sets {
 		part, addresses, serving := s.observe(pods.Items)
 		o.Parts = append(o.Parts, part)
 		o.Pods[s.name], o.Serving[s.name] = addresses, serving
+		o.Served[s.name], o.Settled[s.name] = s.served, !s.behind && s.available >= s.desired
 	}
 	return o, nil
 }
@@ -87,16 +115,22 @@ func (p Place) sets(ctx context.Context, c client.Reader) ([]set, error) {
 	}
 	var sets []set
 	for _, s := range stateful.Items {
-		sets = append(sets, set{s.Name, ptr.Deref(s.Spec.Replicas, 1), s.Status.ObservedGeneration < s.Generation, s.Status.UpdateRevision, s.Spec.Selector.MatchLabels, port(s.Spec.Template)})
+		sets = append(sets, set{
+			name: s.Name, desired: ptr.Deref(s.Spec.Replicas, 1), behind: s.Status.ObservedGeneration < s.Generation, revision: s.Status.UpdateRevision,
+			selector: s.Spec.Selector.MatchLabels, port: port(s.Spec.Template), available: s.Status.AvailableReplicas, served: s.Annotations[AnnotationServed] != "",
+		})
 	}
 	for _, d := range deployments.Items {
-		sets = append(sets, set{d.Name, ptr.Deref(d.Spec.Replicas, 1), d.Status.ObservedGeneration < d.Generation, "", d.Spec.Selector.MatchLabels, port(d.Spec.Template)})
+		sets = append(sets, set{
+			name: d.Name, desired: ptr.Deref(d.Spec.Replicas, 1), behind: d.Status.ObservedGeneration < d.Generation,
+			selector: d.Spec.Selector.MatchLabels, port: port(d.Spec.Template),
+		})
 	}
 	slices.SortFunc(sets, func(a, b set) int { return strings.Compare(a.name, b.name) })
 	return sets, nil
 }
 
-func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string, serving bool) {
+func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string, serving string) {
 	part = v1alpha1.PartStatus{Name: s.name, Desired: s.desired}
 	for _, p := range pods {
 		if !matches(s.selector, p.Labels) || !serves(&p) {
@@ -104,7 +138,9 @@ func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string,
 		}
 		address := net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(s.port)))
 		all = append(all, address)
-		serving = serving || ready(&p)
+		if ready(&p) {
+			serving = address
+		}
 		if !s.behind && ready(&p) && s.made(&p) {
 			part.Ready++
 			part.Addresses = append(part.Addresses, address)

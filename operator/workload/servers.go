@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,6 +33,8 @@ type Server struct {
 	Secrets map[string]string
 	// StartsWithoutSecrets is set where each is for one of many things that it does.
 	StartsWithoutSecrets bool
+	// Settles is how long it must have been ready to stand in for the other of its pair.
+	Settles time.Duration
 }
 
 // PrometheusServer returns the objects of a stock Prometheus. It follows changes
@@ -51,8 +55,11 @@ func (p Place) PrometheusServer(s Server) Objects {
 		WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.requests()).WithLimits(s.Size.limits()))
 	template := pod(s.Part, p.labels(s.Part, Prometheus), "", true, c, volumes)
 	template.Spec.WithTopologySpreadConstraints(spread(s.Part, Prometheus)...)
-	return append(p.ConfigMaps(s.Part, Prometheus, s.Files),
-		p.statefulSet(s.Part, Prometheus, template, s.Size.Volume))
+	set := p.statefulSet(s.Part, Prometheus, template, s.Size.Volume)
+	if s.Settles > 0 {
+		set.Spec.WithMinReadySeconds(int32(s.Settles / time.Second))
+	}
+	return append(p.ConfigMaps(s.Part, Prometheus, s.Files), set)
 }
 
 func (p Place) statefulSet(part Part, program string, template *corev1ac.PodTemplateSpecApplyConfiguration, size resource.Quantity) *appsv1ac.StatefulSetApplyConfiguration {

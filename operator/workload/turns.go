@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,118 +32,176 @@ func EdgePairs(f *v1alpha1.Federation, c *v1alpha1.Cell) []Pair {
 // the other.
 type Turns struct {
 	Pairs []Pair
-	// Lacks says of the first server of a pair, whose pod is ready, what it still needs
-	// before the second may be changed, or nothing. It is asked on what is seen after
-	// the first has been given its change. Nil means that a ready pod suffices.
-	Lacks func(ctx context.Context, pair Pair, seen Observation) string
+	// Lacks says what a server, whose pod is ready, still needs before the other of its
+	// pair may be changed, or nothing. Nil means that a server suffices which has been
+	// ready for as long as its StatefulSet asks for.
+	Lacks func(ctx context.Context, server, other string, seen Observation) string
+}
+
+// Turned is how far a change has come.
+type Turned struct {
+	// Seen is what runs, of what is wanted, after everything was written.
+	Seen Observation
+	// Held are the servers that do not have all of their change yet. What they were
+	// given before must stay.
+	Held []string
+	// Notes say in words what is held, why, and what a person can do.
+	Notes []string
+}
+
+// turner applies the changes of one place.
+type turner struct {
+	Turns
+	place  Place
+	client client.Client
+	seen   Observation
+	out    Turned
+	wrote  bool
 }
 
 // ApplyInTurn is ApplyOwn, and lets no change reach both servers of a pair at once.
 // The first one gets it, and the second when the first has been seen to be well
-// with it; what is not known counts as not well. It keeps no record of how far it
-// has come: what it sees says so, whoever looks. It says in words what is held.
-//
-// Two exceptions keep a change from waiting for ever. A second server that is down
-// gets it at once, because nothing is lost by it. And what makes the first one well
-// again always reaches it: of a first server that is well while the second is not
-// only the pod is left alone, and its files are not.
-func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Reader, known map[string]bool, objects Objects, turns Turns) (held []string, err error) {
-	if len(turns.Pairs) == 0 {
-		return nil, p.ApplyOwn(ctx, c, live, known, objects)
-	}
+// with it; what is not known counts as not well. Nor is the first one restarted while
+// it is the only one that is well. What runs says how far a change has come, whoever
+// looks.
+func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Reader, known map[string]bool, objects Objects, turns Turns) (Turned, error) {
 	if err := p.checkOwn(ctx, live, known, objects); err != nil {
-		return nil, err
+		return Turned{}, err
+	}
+	others, servers := turns.part(objects)
+	if err := Apply(ctx, c, others); err != nil {
+		return Turned{}, err
 	}
 	seen, err := p.Observe(ctx, live)
 	if err != nil {
-		return nil, fmt.Errorf("looking whose turn it is: %w", err)
+		return Turned{}, fmt.Errorf("looking whose turn it is: %w", err)
 	}
-	now, seconds := turns.part(objects, seen)
-	if err := Apply(ctx, c, now); err != nil {
-		return nil, err
-	}
-	if seen, err = p.Observe(ctx, live); err != nil {
-		return nil, fmt.Errorf("looking whose turn it is: %w", err)
-	}
-	var next Objects
+	t := turner{Turns: turns, place: p, client: c, seen: seen}
 	for _, pair := range turns.Pairs {
-		why := turns.holdsSecond(ctx, pair, seen)
-		if why == "" {
-			next = append(next, seconds[pair]...)
-			continue
-		}
-		held = append(held, fmt.Sprintf("%s is left as it is until %s has taken up what it was given: %s. To change %[1]s without that: kubectl -n %[4]s scale statefulset %[1]s --replicas=0",
-			pair.Second, pair.First, why, p.Namespace))
-	}
-	for _, pair := range turns.Pairs {
-		if seen.holdsFirst(pair) {
-			held = append(held, fmt.Sprintf("%s is not restarted while %s is not ready (kubectl -n %s describe pod %[2]s-0). To restart %[1]s all the same: kubectl -n %[3]s scale statefulset %[1]s --replicas=0",
-				pair.First, pair.Second, p.Namespace))
+		if err := t.change(ctx, pair, servers[pair.First], servers[pair.Second]); err != nil {
+			return Turned{}, err
 		}
 	}
-	return held, Apply(ctx, c, next)
+	if t.wrote {
+		if seen, err = p.Observe(ctx, live); err != nil {
+			return Turned{}, fmt.Errorf("looking at what was changed: %w", err)
+		}
+	}
+	t.out.Seen = seen.of(objects)
+	return t.out, nil
 }
 
-// part takes out of the objects those of the second servers, and what would restart
-// a first one that must not be now.
-func (t Turns) part(objects Objects, seen Observation) (now Objects, seconds map[Pair]Objects) {
-	seconds = map[Pair]Objects{}
+// part takes the objects of each server of a pair out of all.
+func (t Turns) part(objects Objects) (others Objects, servers map[string]Objects) {
+	servers = map[string]Objects{}
 	for _, o := range objects {
-		pair, second := t.of(o)
-		_, restarts := o.(*appsv1ac.StatefulSetApplyConfiguration)
-		switch {
-		case second:
-			seconds[pair] = append(seconds[pair], o)
-		case restarts && seen.holdsFirst(pair):
-		default:
-			now = append(now, o)
+		server := ownerOf(Name(o))
+		if slices.ContainsFunc(t.Pairs, func(p Pair) bool { return server == p.First || server == p.Second }) {
+			servers[server] = append(servers[server], o)
+		} else {
+			others = append(others, o)
 		}
 	}
-	return now, seconds
+	return others, servers
 }
 
-// of is the pair that an object is of, and whether it is of its second server.
-func (t Turns) of(o runtime.ApplyConfiguration) (pair Pair, second bool) {
-	server, _, _ := strings.Cut(Name(o), ".") // a piece of its files is called as the server, with a dot
-	for _, pair := range t.Pairs {
-		if server == pair.First || server == pair.Second {
-			return pair, server == pair.Second
+// ownerOf is the part that an object is of: a piece of its files is called as the
+// part, with a dot.
+func ownerOf(name string) string {
+	part, _, _ := strings.Cut(name, ".")
+	return part
+}
+
+// Spared are, among the objects that are known, those of the parts named.
+func Spared(known map[string]bool, parts []string) []string {
+	var all []string
+	for identity := range known {
+		_, name, _ := strings.Cut(identity, " ")
+		if slices.Contains(parts, ownerOf(name)) {
+			all = append(all, identity)
 		}
 	}
-	return Pair{}, false
+	return all
 }
 
-// holdsFirst tells whether the first server of a pair is the only one that is well.
-func (o Observation) holdsFirst(pair Pair) bool {
-	return pair != Pair{} && o.ready(pair.First) && !o.ready(pair.Second)
+// change gives each server of a pair what it may have now of what would change it.
+func (t *turner) change(ctx context.Context, pair Pair, first, second Objects) error {
+	if err := t.remember(ctx, pair.Second); err != nil {
+		return err
+	}
+	toFirst, err := t.pending(ctx, first)
+	if err != nil {
+		return err
+	}
+	toSecond, err := t.pending(ctx, second)
+	if err != nil {
+		return err
+	}
+	kept := t.keepsFirst(ctx, pair, toFirst)
+	if kept != "" {
+		toFirst = slices.DeleteFunc(toFirst, restarts)
+		t.hold(pair.First, fmt.Sprintf("%s is not restarted while %s is not well: %s. To restart %[1]s all the same: kubectl -n %[4]s scale statefulset %[1]s --replicas=0",
+			pair.First, pair.Second, kept, t.place.Namespace))
+	}
+	if err := t.write(ctx, toFirst); err != nil || len(toSecond) == 0 {
+		return err
+	}
+	if why := t.holdsSecond(ctx, pair, len(toFirst) > 0); why != "" {
+		t.hold(pair.Second, fmt.Sprintf("%s is left as it is until %s has taken up what it was given: %s. To change %[1]s without that: kubectl -n %[4]s scale statefulset %[1]s --replicas=0",
+			pair.Second, pair.First, why, t.place.Namespace))
+		return nil
+	}
+	return t.write(ctx, toSecond)
 }
 
-// holdsSecond says why the second server of a pair may not be changed now, or
-// nothing.
-func (t Turns) holdsSecond(ctx context.Context, pair Pair, seen Observation) string {
-	switch {
-	case !seen.Serving[pair.Second]:
+func (t *turner) hold(server, note string) {
+	t.out.Held, t.out.Notes = append(t.out.Held, server), append(t.out.Notes, note)
+}
+
+func (t *turner) write(ctx context.Context, objects Objects) error {
+	t.wrote = t.wrote || len(objects) > 0
+	return Apply(ctx, t.client, objects)
+}
+
+// keepsFirst says why a change that restarts the first server must wait, or nothing.
+// One that serves nobody has nothing to lose.
+func (t *turner) keepsFirst(ctx context.Context, pair Pair, change Objects) string {
+	if t.seen.Serving[pair.First] == "" || !slices.ContainsFunc(change, restarts) {
 		return ""
-	case !seen.ready(pair.First):
-		return fmt.Sprintf("%s is not ready (kubectl describe pod %[1]s-0; if its node is gone for good, delete that Node)", pair.First)
+	}
+	return t.ails(ctx, pair.Second, pair.First)
+}
+
+// holdsSecond says why the second server may not be changed now, or nothing. One that
+// has never served anybody, or that a person scaled to nought, has nothing to lose.
+// Where the first waits to be restarted, and is well as it is, the change may mend the
+// second.
+func (t *turner) holdsSecond(ctx context.Context, pair Pair, firstIsChanged bool) string {
+	switch {
+	case !t.seen.Served[pair.Second] || t.seen.Part(pair.Second).Desired == 0:
+		return ""
+	case firstIsChanged:
+		return fmt.Sprintf("%s was changed just now", pair.First)
+	}
+	return t.ails(ctx, pair.First, pair.Second)
+}
+
+// ails says what a server lacks of being well, or nothing.
+func (t *turner) ails(ctx context.Context, server, other string) string {
+	part := t.seen.Part(server)
+	switch {
+	case part.Desired == 0 || part.Ready < part.Desired:
+		return fmt.Sprintf("%s is not ready (kubectl -n %s describe pod %[1]s-0; if its node is gone for good, delete that Node)", server, t.place.Namespace)
 	case t.Lacks != nil:
-		return t.Lacks(ctx, pair, seen)
+		return t.Lacks(ctx, server, other, t.seen)
+	case !t.seen.Settled[server]:
+		return fmt.Sprintf("%s has not been ready for long enough (minReadySeconds of its StatefulSet)", server)
 	}
 	return ""
 }
 
-// ready tells whether a workload runs, all of it, as it was last written down.
-func (o Observation) ready(name string) bool {
-	part := o.Part(name)
-	return part.Desired > 0 && part.Ready >= part.Desired
-}
-
-// Part is what was seen of a workload, nothing if there is none.
-func (o Observation) Part(name string) v1alpha1.PartStatus {
-	for _, p := range o.Parts {
-		if p.Name == name {
-			return p
-		}
-	}
-	return v1alpha1.PartStatus{}
+// restarts tells whether a change of an object changes the pod.
+func restarts(o runtime.ApplyConfiguration) bool {
+	_, is := o.(*appsv1ac.StatefulSetApplyConfiguration)
+	return is
 }
