@@ -58,6 +58,9 @@ type Options struct {
 	Skip []v1alpha1.TargetComponent
 	// ObjectState says who tells of nodes and pods. Unset means Agent.
 	ObjectState v1alpha1.ObjectStateSource
+	// ObjectsFrom is the namespace of the kube-state-metrics that tells of the cell
+	// itself. Unset means kube-system.
+	ObjectsFrom string
 	// Capacity is how much the cell has of what can run out, by pool. What the
 	// cell itself tells, CPU and memory, is not here.
 	Capacity map[string]float64

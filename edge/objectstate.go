@@ -1,6 +1,7 @@
 package edge
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,7 +39,8 @@ func (o Options) saysLess(s source) source {
 }
 
 // kubeStateMetrics are the servers of it: the meta cluster's, by the label that the
-// usual ways to install it give, those of business clusters that run as pods of the
+// usual ways to install it give, in one namespace, because control planes that the
+// cell hosts may have their own of that label; those of business clusters that run as pods of the
 // cell, by our labels, and what the cell names. They are asked without a token, and
 // the labels of the target win: a cluster's owner speaks of no other cluster.
 func kubeStateMetrics(o Options) []source {
@@ -49,7 +51,7 @@ func kubeStateMetrics(o Options) []source {
 		JobName: metaJob(componentKubeStateMetrics), TLS: &promcfg.TLS{SkipVerify: true}, Static: o.named(componentKubeStateMetrics, meta),
 	}}
 	if o.Static == nil {
-		own.job.Kubernetes = []promcfg.KubernetesSD{o.APIServer.PodsIn("", "app.kubernetes.io/name=kube-state-metrics,!"+LabelCluster)}
+		own.job.Kubernetes = []promcfg.KubernetesSD{o.APIServer.PodsIn(cmp.Or(o.ObjectsFrom, kubeSystem), "app.kubernetes.io/name=kube-state-metrics,!"+LabelCluster)}
 		own.job.Relabel = append(promcfg.PodAddress(kubeStateMetricsPort), promcfg.SetLabel("cluster", MetaCluster))
 	}
 	hosted := source{component: componentState, job: o.hostedPods(componentKubeStateMetrics, "http", kubeStateMetricsPort)}

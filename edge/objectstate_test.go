@@ -19,22 +19,24 @@ func TestKubeStateMetricsIsFound(t *testing.T) {
 	o.Targets = []v1alpha1.StaticTarget{{Component: v1alpha1.ComponentKubeStateMetrics, Cluster: "far", Addresses: []string{"ksm.far:443"}, Scheme: v1alpha1.SchemeHTTPS}}
 	s := load(t, o)
 
-	selects := func(job string) string {
+	selects := func(s server, job string, namespaces ...string) string {
 		for _, sd := range s.jobs[job].ServiceDiscoveryConfigs {
 			if k, is := sd.(*kubernetes.SDConfig); is {
-				require.Empty(t, k.NamespaceDiscovery.Names, "in any namespace")
+				require.ElementsMatch(t, namespaces, k.NamespaceDiscovery.Names)
 				return k.Selectors[0].Label
 			}
 		}
 		return ""
 	}
-	require.Equal(t, "app.kubernetes.io/name=kube-state-metrics,!pharos.dev/cluster", selects("kube-state-metrics-meta"))
+	require.Equal(t, "app.kubernetes.io/name=kube-state-metrics,!pharos.dev/cluster", selects(s, "kube-state-metrics-meta", "kube-system"))
+	o.ObjectsFrom = "monitoring"
+	require.NotEmpty(t, selects(load(t, o), "kube-state-metrics-meta", "monitoring"))
 	own := s.target(t, "kube-state-metrics-meta", map[string]string{"__address__": "10.0.0.1:8081", "__meta_kubernetes_pod_ip": "10.0.0.1", "__meta_kubernetes_pod_phase": "Running"})
 	require.Equal(t, "10.0.0.1:8080", own.address)
 	require.Equal(t, MetaCluster, own.labels["cluster"])
 	require.Equal(t, "state", own.labels["job"])
 
-	require.Equal(t, "pharos.dev/cluster,pharos.dev/component=kube-state-metrics", selects("kube-state-metrics"))
+	require.Equal(t, "pharos.dev/cluster,pharos.dev/component=kube-state-metrics", selects(s, "kube-state-metrics"))
 	hosted := s.target(t, "kube-state-metrics", map[string]string{
 		"__address__": "10.0.0.2:1", "__meta_kubernetes_pod_ip": "10.0.0.2", "__meta_kubernetes_pod_phase": "Running",
 		"__meta_kubernetes_pod_label_pharos_dev_cluster": "shop", "__meta_kubernetes_pod_annotation_pharos_dev_metrics_port": "9000",

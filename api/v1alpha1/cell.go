@@ -117,6 +117,7 @@ const (
 // Edge is the cell's Prometheus.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.staticTargets) || has(self.objectState) && self.objectState == 'KubeStateMetrics' || !self.staticTargets.exists(t, t.component == 'kube-state-metrics')",message="staticTargets of kube-state-metrics are read only where objectState is KubeStateMetrics"
+// +kubebuilder:validation:XValidation:rule="!has(self.kubeStateMetricsNamespace) || has(self.objectState) && self.objectState == 'KubeStateMetrics'",message="kubeStateMetricsNamespace is read only where objectState is KubeStateMetrics"
 type Edge struct {
 	// Mode unset means Managed.
 	// +optional
@@ -161,6 +162,14 @@ type Edge struct {
 	// ObjectState says who tells of nodes and pods. Unset means Agent.
 	// +optional
 	ObjectState ObjectStateSource `json:"objectState,omitempty"`
+	// KubeStateMetricsNamespace is where the pods of kube-state-metrics run that
+	// tell of the cell itself: control planes that the cell hosts may run their own
+	// under the same labels. Unset means kube-system.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	KubeStateMetricsNamespace string `json:"kubeStateMetricsNamespace,omitempty"`
 	// Skip are components that the edge does not scrape, because the nodes do
 	// not have them or the edge cannot reach them.
 	// +optional

@@ -165,6 +165,8 @@ func cells() map[string]struct {
 		"an API server to skip":         {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kube-apiserver"}}), "nothing could be said of a cluster"},
 		"kube-state-metrics to skip":    {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"kube-state-metrics"}}), "is said in objectState"},
 		"kube-state-metrics unread":     {edge(v1alpha1.Edge{StaticTargets: ksm}), "are read only where objectState is KubeStateMetrics"},
+		"kube-state-metrics not asked":  {edge(v1alpha1.Edge{KubeStateMetricsNamespace: "monitoring"}), "is read only where objectState is KubeStateMetrics"},
+		"no namespace":                  {edge(v1alpha1.Edge{KubeStateMetricsNamespace: "a/b", ObjectState: v1alpha1.ObjectStateKubeStateMetrics}), "kubeStateMetricsNamespace: Invalid value"},
 		"kube-state-metrics by a name":  {edge(v1alpha1.Edge{StaticTargets: ksm, ObjectState: v1alpha1.ObjectStateKubeStateMetrics}), ""},
 		"objects told by somebody else": {edge(v1alpha1.Edge{ObjectState: "Nobody"}), "spec.edge.objectState: Unsupported value"},
 		"hosts to skip":                 {edge(v1alpha1.Edge{Skip: []v1alpha1.TargetComponent{"node-exporter", "kubelet"}}), ""},

@@ -70,6 +70,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, c
 			Targets:         c.Spec.Edge.StaticTargets,
 			Skip:            c.Spec.Edge.Skip,
 			ObjectState:     c.Spec.Edge.ObjectState,
+			ObjectsFrom:     c.Spec.Edge.KubeStateMetricsNamespace,
 			Unverified:      c.Spec.Edge.Unverified,
 			Contract:        contract,
 		}
