@@ -1,8 +1,14 @@
 package rules
 
 import (
+	"fmt"
 	"maps"
+	"path"
+	"slices"
 	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // ownPrefix begins the names of the rule files that a team has beside those that are
@@ -25,5 +31,33 @@ func (c Contract) WithOwn(files map[Tier]map[string][]byte) Contract {
 
 // addOwn adds the team's files of a tier.
 func (c Contract) addOwn(t Tier, files map[string][]byte) { maps.Copy(files, c.own[t]) }
+
+// OwnBeyond refuses rules of the team's own that look back farther than a server of a
+// tier is sure to have, as Reach does not know them. Files are named from the folder of
+// the tiers on. The advice gets how far back the rule looks.
+func (c Contract) OwnBeyond(t Tier, sure time.Duration, advice func(time.Duration) string) error {
+	var problems Problems
+	for _, name := range slices.Sorted(maps.Keys(c.own[t])) {
+		var doc yaml.Node
+		if err := yaml.Unmarshal(c.own[t][name], &doc); err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		for _, group := range Descend(&doc, "groups").Content {
+			for _, rule := range Descend(group, "rules").Content {
+				expr := Descend(rule, "expr")
+				back, err := reach(expr.Value)
+				if err != nil {
+					return fmt.Errorf("reading line %d of %s: %w", expr.Line, name, err)
+				}
+				if back > sure {
+					problems = append(problems, Problem{
+						File: path.Join(string(t), strings.TrimPrefix(name, ownPrefix)), Line: expr.Line, Text: advice(back),
+					})
+				}
+			}
+		}
+	}
+	return problems.Err()
+}
 
 func isOwn(name string) bool { return strings.HasPrefix(name, ownPrefix) }

@@ -66,7 +66,7 @@ func Continue(fleet Fleet, o Options) (*Tree, error) {
 	if len(o.Before.Geographies) > 0 {
 		f.Status.Geographies = o.Before.Geographies
 	}
-	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet)); err != nil {
+	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet), workload.CheckOwnRetention(f, o.Contract)); err != nil {
 		return nil, err
 	}
 	t := &Tree{fleet: fleet, namespace: o.Namespace, contract: o.Contract, vouched: o.Before.Vouched}

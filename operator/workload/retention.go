@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -28,23 +29,49 @@ func EdgeRetention(f *v1alpha1.Federation) string {
 	return cmp.Or(f.Spec.Edge.Retention, Retention(f))
 }
 
+// kept says how long each tier keeps samples, and which field does.
+func kept(f *v1alpha1.Federation, t rules.Tier) (field, retention string) {
+	if t == rules.Edge && f.Spec.Edge.Retention != "" {
+		return "spec.edge.retention", EdgeRetention(f)
+	}
+	return "spec.retention", Retention(f)
+}
+
 // CheckRetention refuses a retention with which rules of a tier could never tell
 // what they are for: a forecast of a central, an error ratio of an edge.
 func CheckRetention(f *v1alpha1.Federation) error {
-	own := "spec.retention"
-	if f.Spec.Edge.Retention != "" {
-		own = "spec.edge.retention"
+	var wrong []error
+	for _, tier := range rules.Tiers() {
+		field, retention := kept(f, tier)
+		wrong = append(wrong, checkKept(f, tier, field, retention))
 	}
-	return errors.Join(
-		checkKept(f, rules.Edge, own, EdgeRetention(f)),
-		checkKept(f, rules.Cascade, "spec.retention", Retention(f)),
-		checkKept(f, rules.Central, "spec.retention", Retention(f)),
-	)
+	return errors.Join(wrong...)
+}
+
+// CheckOwnRetention refuses the same of the rules that a team has of its own, if the
+// contract has any, and names their lines. What is no duration is refused by CheckRetention.
+func CheckOwnRetention(f *v1alpha1.Federation, contract *rules.Contract) error {
+	if contract == nil {
+		return nil
+	}
+	var wrong []error
+	for _, tier := range rules.Tiers() {
+		field, retention := kept(f, tier)
+		has, err := model.ParseDuration(retention)
+		if err != nil {
+			continue
+		}
+		wrong = append(wrong, contract.OwnBeyond(tier, time.Duration(has)-block, func(back time.Duration) string {
+			return fmt.Sprintf("looks back over %s, and %s of Federation %s is %s: a rule that reads so much would never have it all. "+
+				"Make it %s at least, which is as much and a block of samples, or read less", model.Duration(back), field, f.Name, has, model.Duration(back+block))
+		}))
+	}
+	return errors.Join(wrong...)
 }
 
 // checkKept compares what a tier keeps with how far back its rules look.
 func checkKept(f *v1alpha1.Federation, tier rules.Tier, field, retention string) error {
-	kept, err := model.ParseDuration(retention)
+	has, err := model.ParseDuration(retention)
 	if err != nil {
 		return Invalidf("Federation %s: %s: %w", f.Name, field, err)
 	}
@@ -52,9 +79,9 @@ func checkKept(f *v1alpha1.Federation, tier rules.Tier, field, retention string)
 	if err != nil {
 		return err
 	}
-	if least := reach + block; time.Duration(kept) < least {
+	if least := reach + block; time.Duration(has) < least {
 		return Invalidf("Federation %s: %s is %s, and the rules of each %s look back over %s: alerts that read so much would never fire. "+
-			"Make it %s at least, which is as much and a block of samples", f.Name, field, kept, tier, model.Duration(reach), model.Duration(least))
+			"Make it %s at least, which is as much and a block of samples", f.Name, field, has, tier, model.Duration(reach), model.Duration(least))
 	}
 	return nil
 }

@@ -1,12 +1,41 @@
 package workload
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/rules"
 )
+
+// A team's alert over a week would never have its week where two days are kept.
+func TestRetentionCoversWhatATeamsRulesRead(t *testing.T) {
+	contract := rules.Contract{}.WithOwn(map[rules.Tier]map[string][]byte{
+		rules.Edge:    {"slow.rules.yaml": own("rate(x[1h])", "max_over_time(x[1d:5m] offset 1h)")},
+		rules.Central: {"slo.rules.yaml": own("avg_over_time(y[46h])", "y", "avg_over_time(y[7d]) > 1")},
+	})
+	f := &v1alpha1.Federation{}
+	f.Name = "fleet"
+	require.NoError(t, CheckOwnRetention(f, nil))
+	require.EqualError(t, CheckOwnRetention(f, &contract), "central/slo.rules.yaml:9: looks back over 1w, and spec.retention of Federation fleet is 2d: "+
+		"a rule that reads so much would never have it all. Make it 7d2h at least, which is as much and a block of samples, or read less")
+	f.Spec.Retention, f.Spec.Edge.Retention = "170h", "26h"
+	require.EqualError(t, CheckOwnRetention(f, &contract), "edge/slow.rules.yaml:7: looks back over 1d1h, and spec.edge.retention of Federation fleet is 1d2h: "+
+		"a rule that reads so much would never have it all. Make it 1d3h at least, which is as much and a block of samples, or read less")
+	f.Spec.Edge.Retention = "27h"
+	require.NoError(t, CheckOwnRetention(f, &contract))
+}
+
+// own is a rule file that records expressions.
+func own(exprs ...string) []byte {
+	file := "groups:\n  - name: own\n    rules:\n"
+	for i, expr := range exprs {
+		file += fmt.Sprintf("      - record: own:r%d:x\n        expr: %s\n", i, expr)
+	}
+	return []byte(file)
+}
 
 func TestRetentionCoversWhatRulesRead(t *testing.T) {
 	for name, tc := range map[string]struct {
