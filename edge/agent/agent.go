@@ -55,6 +55,7 @@ type Agent struct {
 	now       func() time.Time
 
 	changed chan struct{} // has room for one: a note that Clusters changed
+	pace    pace
 	// secretInterval is how often an undisturbed member looks at its kubeconfig.
 	secretInterval time.Duration
 	// loopback says that the agent itself is reached by a loopback address: then
@@ -84,6 +85,7 @@ func New(opts Options) (*Agent, error) {
 	a := &Agent{
 		opts: opts, cell: cell, resources: resources, log: opts.Log, now: time.Now,
 		changed: make(chan struct{}, 1), secretInterval: secretInterval,
+		pace:    pace{probe: probeInterval, up: upFor, nodes: nodesFor},
 		members: map[clusterKey]*member{}, refused: map[string]bool{},
 	}
 	if a.clusters, err = newInformer(resources, "clusters", &v1alpha1.Cluster{}, trimCluster, a.onCellError); err != nil {

@@ -33,6 +33,10 @@ const (
 	secretTimeout  = 5 * time.Second
 )
 
+// pace is how often a cluster is probed, and for how long what a good probe found is
+// told: that it is up, and its nodes.
+type pace struct{ probe, up, nodes time.Duration }
+
 var errRotated = errors.New("the kubeconfig has changed")
 
 // member keeps a connection to one cluster: a business cluster, or the cell
@@ -47,7 +51,8 @@ type member struct {
 	credential func(context.Context) (credential, error)
 	// loopback lets nodes be on this machine.
 	loopback bool
-	// secretInterval is the Agent's.
+	// pace and secretInterval are the Agent's.
+	pace           pace
 	secretInterval time.Duration
 	errors         atomic.Int64 // failures to connect, of the watches and of probes
 	certificates   expiry
@@ -74,7 +79,7 @@ func (a *Agent) newMember(o memberOptions) *member {
 	return &member{
 		key: o.key, credential: o.credential, log: o.log, now: a.now, lastGood: a.now(),
 		scrapes: newScrapeLog(o.log), loopback: a.loopback,
-		secretInterval: a.secretInterval, done: make(chan struct{}), cancel: func() {},
+		pace: a.pace, secretInterval: a.secretInterval, done: make(chan struct{}), cancel: func() {},
 	}
 }
 
@@ -179,7 +184,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 			good, began = true, m.now()
 			m.good(began)
 			onGood()
-		} else if m.fail(troubleOfProbe(err)); errors.Is(err, errHangs) || m.now().Sub(began) > nodesFor {
+		} else if m.fail(troubleOfProbe(err)); errors.Is(err, errHangs) || m.now().Sub(began) > m.pace.nodes {
 			return err
 		}
 		if secretDue(m.now().Sub(lastSecret), interval, err != nil) {
@@ -188,7 +193,7 @@ func (m *member) keep(ctx context.Context, conn *connection, used [sha256.Size]b
 			}
 			lastSecret, interval = m.now(), wait.Jitter(m.secretInterval, secretJitter)
 		}
-		pause := probeInterval
+		pause := m.pace.probe
 		if !good {
 			pause = firstInterval
 		}

@@ -36,7 +36,9 @@ func startAgent(t *testing.T, config *rest.Config) *site {
 	s.address = fmt.Sprintf("%s:%d", loopback, freePort(t))
 	a, err := New(Options{Cell: config, Listen: s.address, Log: slog.New(slog.NewTextHandler(s.log, nil))})
 	require.NoError(t, err)
-	a.secretInterval = 4 * time.Second // half a minute is long for a test
+	// Half a minute is long for a test. One probe may still fail without harm, if it
+	// takes as long as it may.
+	a.secretInterval, a.pace = 2*time.Second, pace{probe: time.Second, up: 6 * time.Second, nodes: 12 * time.Second}
 	s.url = "http://" + s.address
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -104,7 +104,7 @@ func (m *member) answers(now time.Time) (answers, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
-	case m.known && now.Sub(m.lastGood) <= upFor, m.trouble == kubeconfigRefused, m.trouble == failing:
+	case m.known && now.Sub(m.lastGood) <= m.pace.up, m.trouble == kubeconfigRefused, m.trouble == failing:
 		return true, true
 	}
 	return false, m.trouble == silent

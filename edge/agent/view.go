@@ -115,7 +115,7 @@ func (m *member) view(now time.Time) view {
 	if conn == nil {
 		return view{}
 	}
-	v := view{up: age <= upFor, nodes: conn.nodes.all()}
+	v := view{up: age <= m.pace.up, nodes: conn.nodes.all()}
 	slices.SortFunc(v.nodes, func(a, b *nodeOutline) int { return cmp.Compare(a.name, b.name) })
 	if m.pods.known(now) {
 		v.pods = conn.pods.all()
@@ -134,7 +134,7 @@ func comparePods(a, b *podOutline) int {
 // isUp is the part of the view that costs nothing.
 func (m *member) isUp(now time.Time) bool {
 	conn, age := m.watching(now)
-	return conn != nil && age <= upFor
+	return conn != nil && age <= m.pace.up
 }
 
 // podsKnown says whether the view has pods.
@@ -149,7 +149,7 @@ func (m *member) watching(now time.Time) (*connection, time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	age := now.Sub(m.lastGood)
-	if !m.known || age > nodesFor {
+	if !m.known || age > m.pace.nodes {
 		return nil, age
 	}
 	return m.conn, age
