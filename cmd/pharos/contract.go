@@ -39,11 +39,11 @@ func newContractCheckCommand() *cobra.Command {
 what is declared and there, by labels that are there. Without flags it checks what is built in.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, err := from.read()
+			in, own, err := from.read()
 			if err != nil {
 				return err
 			}
-			checked, err := lint.Check(in)
+			checked, err := checkWith(in, own)
 			if problems, ok := errors.AsType[rules.Problems](err); ok {
 				fmt.Fprintln(cmd.OutOrStdout(), problems)
 				return fmt.Errorf("checking against the contract: %d wrong, each with its place above", len(problems))
@@ -52,34 +52,80 @@ what is declared and there, by labels that are there. Without flags it checks wh
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rule files, %d dashboards and %d files of policies fit it, with %d, %d and %d queries\n",
-				in.Contract.Name, len(slices.Concat(slices.Collect(maps.Values(in.Rules))...)), len(in.Dashboards), len(in.Policies),
+				in.Contract.Name, countFiles(in.Rules)+countFiles(own), len(in.Dashboards), len(in.Policies),
 				checked.Rules, checked.Dashboards, checked.Policies)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&from.contract, "contract", "", "the contract, a YAML file (default: the one that is built in)")
-	cmd.Flags().StringVar(&from.rules, "rules", "", "folder of rules with a folder for each tier: edge, cascade, central (default: those that are built in)")
+	cmd.Flags().StringVar(&from.rules, "rules", "", "folder of rules with a folder for each tier: edge, cascade, central; what has the name of a file that is built in is checked instead of it, the rest beside")
 	cmd.Flags().StringVar(&from.dashboards, "dashboards", "", "folder of dashboards as JSON files (default: those that are built in)")
 	cmd.Flags().StringArrayVar(&from.policies, "policies", nil, "a YAML file of policies; may be given several times")
 	return cmd
 }
 
-func (c contractFiles) read() (lint.Input, error) {
-	in, err := c.readRulesAndContract()
-	if err != nil {
-		return in, err
+// checkWith checks what is given together with rules that a team has beside it.
+func checkWith(in lint.Input, own map[rules.Tier][]lint.File) (lint.Checked, error) {
+	if countFiles(own) > 0 {
+		if _, err := lint.Own(in, own); err != nil {
+			return lint.Checked{}, err
+		}
+	}
+	all := map[rules.Tier][]lint.File{}
+	for _, tier := range rules.Tiers() {
+		all[tier] = slices.Concat(in.Rules[tier], own[tier])
+	}
+	in.Rules = all
+	return lint.Check(in)
+}
+
+func countFiles(of map[rules.Tier][]lint.File) int {
+	return len(slices.Concat(slices.Collect(maps.Values(of))...))
+}
+
+// read gives what is to be checked, and the rules that a team has beside it.
+func (c contractFiles) read() (in lint.Input, own map[rules.Tier][]lint.File, err error) {
+	if in.Contract, err = c.readContract(); err != nil {
+		return in, nil, err
+	}
+	if in.Rules, own, err = c.readRulesAndOwn(); err != nil {
+		return in, nil, err
 	}
 	if in.Dashboards, err = c.readDashboards(); err != nil {
-		return in, err
+		return in, nil, err
 	}
 	for _, path := range c.policies {
 		f, err := readFile("policies", path)
 		if err != nil {
-			return in, err
+			return in, nil, err
 		}
 		in.Policies = append(in.Policies, f)
 	}
-	return in, nil
+	return in, own, nil
+}
+
+// readRulesAndOwn gives the rules that are built in, but for files that are given
+// in their place, and those given beside them.
+func (c contractFiles) readRulesAndOwn() (all, own map[rules.Tier][]lint.File, err error) {
+	if all, err = (contractFiles{}).readRules(); err != nil || c.rules == "" {
+		return all, nil, err
+	}
+	given, err := c.readRules()
+	if err != nil {
+		return nil, nil, err
+	}
+	own = map[rules.Tier][]lint.File{}
+	for _, tier := range rules.Tiers() {
+		for _, f := range given[tier] {
+			i := slices.IndexFunc(all[tier], func(b lint.File) bool { return filepath.Base(b.Name) == filepath.Base(f.Name) })
+			if i < 0 {
+				own[tier] = append(own[tier], f)
+				continue
+			}
+			all[tier][i] = f
+		}
+	}
+	return all, own, nil
 }
 
 func (c contractFiles) readRulesAndContract() (in lint.Input, err error) {

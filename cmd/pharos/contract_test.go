@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -47,6 +48,41 @@ func TestContractCheckNamesTheLineOfEachProblem(t *testing.T) {
 	require.Len(t, lines, 2, out)
 	require.Regexp(t, `^`+path+`:\d+: series "kube_node_infos" is not declared`, lines[0])
 	require.Equal(t, policies+`:3: series "nonsense" is not declared in contract.yaml`, lines[1])
+}
+
+// Rules of a team's own are checked as they are rendered: beside what is built in.
+func TestContractCheckTakesRulesOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "central"), 0o700))
+	write := func(group string) {
+		rule := "groups:\n  - name: " + group + "\n    rules:\n      - alert: Many\n        expr: max by (geography, region, cell, cluster) (cluster:nodes:count) > 5\n" +
+			"        labels: {severity: none}\n        annotations: {summary: a, description: b, runbook_url: https://example.org/c}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "central", "mine.rules.yaml"), []byte(rule), 0o600))
+	}
+	_, before, err := contractFilesChecked(t)
+	require.NoError(t, err)
+	write("mine")
+	_, with, err := contractFilesChecked(t, "--rules", dir)
+	require.NoError(t, err)
+	require.Equal(t, before+1, with)
+	write("central-nodes")
+	out, _, err := contractFilesChecked(t, "--rules", dir)
+	require.ErrorContains(t, err, "1 wrong")
+	require.Contains(t, out, "mine.rules.yaml:2: group \"central-nodes\" is in")
+}
+
+// contractFilesChecked gives how many rule files a check says that it saw.
+func contractFilesChecked(t *testing.T, args ...string) (out string, files int, err error) {
+	t.Helper()
+	out, err = answerOf(t, append([]string{"contract", "check"}, args...)...)
+	if err != nil {
+		return out, 0, err
+	}
+	_, after, _ := strings.Cut(out, ": ")
+	count, _, _ := strings.Cut(after, " ")
+	files, err = strconv.Atoi(count)
+	require.NoError(t, err, out)
+	return out, files, nil
 }
 
 func TestContractCheckNeverPassesWhatItCannotRead(t *testing.T) {

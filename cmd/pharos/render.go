@@ -106,6 +106,9 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if err := before.Check(fleet); err != nil {
+		return err
+	}
 	contract, err := f.own()
 	if err != nil {
 		return err

@@ -39,6 +39,19 @@ type Plan struct {
 	Volumes map[string]workload.Volumes `json:"volumes,omitempty"`
 }
 
+// Check refuses a fleet without any cell where there were some, because that is
+// what forgotten cells look like, and who applies the tree removes their edges.
+func (p Plan) Check(f Fleet) error {
+	cells := 0
+	for _, g := range p.Geographies {
+		cells += len(g.Cells)
+	}
+	if cells == 0 || len(f.Cells) > 0 {
+		return nil
+	}
+	return fmt.Errorf("the fleet has no cell, and the tree has %d, whose edges would all be removed: give the Cells with --cells; to take down every cell of a fleet, remove the tree", cells)
+}
+
 // ReadPlan reads the plan that a render wrote.
 func ReadPlan(file string) (Plan, error) {
 	raw, err := readRegular(os.OpenFile, file)

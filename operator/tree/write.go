@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -24,10 +25,9 @@ const staging = ".pharos-rendering"
 // between two of them, the next render knows both kinds for its own, and goes on.
 // Files and folders of others stay as they are.
 func (t *Tree) Write(ctx context.Context, dir string) (s Summary, err error) {
-	err = os.Mkdir(dir, 0o755)
-	made := err == nil
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return Summary{}, fmt.Errorf("making the folder to render into: %w", err)
+	made, err := makeFolder(dir)
+	if err != nil {
+		return Summary{}, err
 	}
 	d, err := open(dir)
 	if err != nil {
@@ -53,6 +53,18 @@ func (t *Tree) Write(ctx context.Context, dir string) (s Summary, err error) {
 		return Summary{}, err
 	}
 	return s, d.put()
+}
+
+// makeFolder makes a folder, and those that it lies in, and says whether it was not
+// there before.
+func makeFolder(dir string) (made bool, err error) {
+	if err = os.MkdirAll(filepath.Dir(dir), 0o755); err == nil {
+		err = os.Mkdir(dir, 0o755)
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return false, fmt.Errorf("making the folder to render into: %w", err)
+	}
+	return err == nil, nil
 }
 
 // lock keeps two renders from working in one folder. It ends with the process.

@@ -182,9 +182,11 @@ func TestWriteRefuses(t *testing.T) {
 			require.Equal(t, before, contents(t, out))
 		})
 	}
-	t.Run("no folder to be beside of", func(t *testing.T) {
-		_, err := fleet(t, a).Write(t.Context(), filepath.Join(t.TempDir(), "none", "out"))
-		require.ErrorIs(t, err, fs.ErrNotExist)
+	t.Run("a file where a folder above must be", func(t *testing.T) {
+		above := filepath.Join(t.TempDir(), "above")
+		require.NoError(t, os.WriteFile(above, nil, 0o600))
+		_, err := fleet(t, a).Write(t.Context(), filepath.Join(above, "out"))
+		require.ErrorContains(t, err, "making the folder to render into")
 	})
 	t.Run("a render that is ended", func(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "out")
