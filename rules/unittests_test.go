@@ -24,6 +24,7 @@ type unitTests struct {
 type unitTest struct {
 	Input []struct {
 		Series string `yaml:"series"`
+		Values string `yaml:"values"`
 	} `yaml:"input_series"`
 	Exprs []struct {
 		Expr    string      `yaml:"expr"`
