@@ -27,6 +27,9 @@ import (
 const (
 	agentAlone = `pharos_cluster_info{cluster="shop",size="Small",version="v1.37.2",profile="standard"} 1
 pharos_cluster_up{cluster="shop"} 1
+pharos_cluster_nodes{cluster="shop"} 2
+pharos_cluster_nodes_ready{cluster="shop"} 1
+pharos_cluster_pods{cluster="shop"} 4
 pharos_machine_info{cluster="shop",machine="m1",node="n1",pool="p",zone="z",rack="r"} 1
 `
 	agentObjects = `kube_node_info{cluster="shop",node="n1",kubelet_version="v1.37.2"} 1
@@ -311,4 +314,43 @@ func TestAClusterWithoutKubeStateMetricsIsUnknown(t *testing.T) {
 	}
 	require.Empty(t, never.central.Query(t, `cluster:nodes:count`, at))
 	require.Len(t, never.central.Query(t, `cluster:unknown:info{cluster="shop"}`, at), 1, "nobody tells of its objects")
+}
+
+// One that answers and tells of less than the agent sees is not taken for a smaller
+// cluster: its cell contributes nothing, and says why.
+func TestAClusterThatIsToldOfInPartIsUnknown(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]func(line string) bool{
+		"it may not list nodes":     func(line string) bool { return strings.HasPrefix(line, "kube_node") },
+		"of two shards one is away": func(line string) bool { return strings.Contains(line, `node="n2"`) },
+		"it tells of nodes alone":   func(line string) bool { return strings.HasPrefix(line, "kube_pod") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newTower(t, v1alpha1.ObjectStateKubeStateMetrics, namedKubeStateMetrics)
+			w.answers = byKubeStateMetrics
+			for round := range 20 {
+				w.round(t, round)
+			}
+			w.answers = func(round int) map[string]string {
+				all := byKubeStateMetrics(round)
+				var left strings.Builder
+				for line := range strings.Lines(all[fromOthers]) {
+					if !cut(line) {
+						left.WriteString(line)
+					}
+				}
+				all[fromOthers] = left.String()
+				return all
+			}
+			var at time.Time
+			for round := 20; round < 26; round++ {
+				at = w.round(t, round)
+				require.Empty(t, w.central.Query(t, `fleet:nodes:count == 0 and on () fleet:cells_contributing:count == 1`, at))
+			}
+			require.Equal(t, 0.0, w.central.Query(t, "fleet:cells_contributing:count", at)[0].F)
+			require.Empty(t, w.central.Query(t, `cluster:nodes:count`, at))
+			require.Len(t, w.central.Query(t, `cluster:unknown:info{cluster="shop", reason=~"Untold|Contradicted"}`, at), 1)
+		})
+	}
 }

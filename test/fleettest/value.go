@@ -40,6 +40,9 @@ func (w *World) valueOf(raw rules.Raw, all map[string]string, target string, c *
 func (w *World) fact(name string, all map[string]string, c *Cluster) func(int) float64 {
 	who := all["instance"] + "/" + all["node"] + all["pod"]
 	always := func(v float64) func(int) float64 { return func(int) float64 { return v } }
+	if v, ok := watchFact(name, c); ok {
+		return always(v)
+	}
 	switch {
 	case name == "kube_node_status_condition":
 		return func(int) float64 { return w.condition(who, all["condition"], all["status"]) }
@@ -47,15 +50,6 @@ func (w *World) fact(name string, all map[string]string, c *Cluster) func(int) f
 		return w.onlyWhen(func() bool { return w.phase(who) == all["phase"] })
 	case strings.HasSuffix(name, "_reason"):
 		return w.onlyWhen(func() bool { return w.sick(who, all["reason"]) })
-	case name == "pharos_cluster_up":
-		if c != nil && c.Unwatched {
-			return always(0)
-		}
-		return always(1)
-	case name == "pharos_cluster_nodes" && c != nil:
-		return always(float64(len(c.nodes())))
-	case name == "pharos_cluster_answers":
-		return always(1)
 	case name == "kube_node_spec_unschedulable":
 		return func(int) float64 { return truth(w.sick(who, "cordoned")) }
 	case strings.HasSuffix(name, "_info"), strings.HasSuffix(name, "_has_leader"), strings.HasSuffix(name, "_labels"), strings.HasSuffix(name, "_state"):
@@ -66,6 +60,19 @@ func (w *World) fact(name string, all map[string]string, c *Cluster) func(int) f
 		return always(float64(w.begun.AddDate(0, -1, 0).Unix()))
 	}
 	return w.size(name, all, who)
+}
+
+// watchFact is what the edge agent says of its watch of a cluster.
+func watchFact(name string, c *Cluster) (float64, bool) {
+	switch name {
+	case "pharos_cluster_up":
+		return truth(c == nil || !c.Unwatched), true
+	case "pharos_cluster_answers":
+		return 1, true
+	case "pharos_cluster_nodes":
+		return float64(c.Nodes), true
+	}
+	return 0, false
 }
 
 // size is a series that is the whole of which another is a part, or that part.
