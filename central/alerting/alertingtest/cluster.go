@@ -24,34 +24,17 @@ import (
 // waits until each knows every other. One that is alone gossips with nobody.
 func Cluster(t testing.TB, host string, n int, files promcfg.Files) []*promtest.Server {
 	t.Helper()
-	config := filepath.Join(t.TempDir(), alerting.ConfigFile)
-	require.NoError(t, os.WriteFile(config, files[alerting.ConfigFile], 0o600))
-	web, gossip := make([]string, n), make([]string, n)
+	gossip := make([]string, n)
 	for i := range n {
-		web[i], gossip[i] = Free(t, host), Free(t, host)
+		gossip[i] = Free(t, host)
+	}
+	if n == 1 {
+		gossip = nil
 	}
 	var all []*promtest.Server
 	for i := range n {
-		args := []string{
-			"--config.file=" + config, "--storage.path=" + t.TempDir(), "--web.listen-address=" + web[i],
-			"--enable-feature=receiver-name-in-metrics",
-			// How long a member waits for each that comes before it, 15 s in earnest.
-			"--cluster.peer-timeout=1s",
-			// How long it waits for the gossip to settle before it tells anything.
-			"--cluster.settle-timeout=1s",
-		}
-		if n == 1 {
-			gossip[i] = ""
-		}
-		args = append(args, "--cluster.listen-address="+gossip[i])
-		for j := range n {
-			if j != i {
-				args = append(args, "--cluster.peer="+gossip[j])
-			}
-		}
-		all = append(all, promtest.Program(t, web[i], "alertmanager", args...))
+		all = append(all, Member(t, Free(t, host), t.TempDir(), i, gossip, files))
 	}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	for _, a := range all {
 		a.Ready(t)
 		if n > 1 {
@@ -59,6 +42,34 @@ func Cluster(t testing.TB, host string, n int, files promcfg.Files) []*promtest.
 		}
 	}
 	return all
+}
+
+// Member starts one Alertmanager of those that gossip at the addresses, or one that is
+// alone where there are none. It goes on with what it finds in its folder.
+func Member(t testing.TB, at, dir string, i int, gossip []string, files promcfg.Files) *promtest.Server {
+	t.Helper()
+	config := filepath.Join(dir, alerting.ConfigFile)
+	require.NoError(t, os.WriteFile(config, files[alerting.ConfigFile], 0o600))
+	args := []string{
+		"--config.file=" + config, "--storage.path=" + dir, "--web.listen-address=" + at,
+		"--enable-feature=receiver-name-in-metrics",
+		// How long a member waits for each that comes before it, 15 s in earnest.
+		"--cluster.peer-timeout=1s",
+		// How long it waits for the gossip to settle before it tells anything.
+		"--cluster.settle-timeout=1s",
+	}
+	if len(gossip) == 0 {
+		args = append(args, "--cluster.listen-address=")
+	}
+	for j, address := range gossip {
+		flag := "--cluster.peer="
+		if j == i {
+			flag = "--cluster.listen-address="
+		}
+		args = append(args, flag+address)
+	}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return promtest.Program(t, at, "alertmanager", args...)
 }
 
 // Free is an address of a host that nobody listens at.
@@ -96,12 +107,29 @@ func Raise(t testing.TB, alert Alert, to ...*promtest.Server) {
 	body, err := json.Marshal([]Alert{alert})
 	require.NoError(t, err)
 	for _, a := range to {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+a.Address+"/api/v2/alerts", bytes.NewReader(body))
-		require.NoError(t, err)
-		req.Header.Set("Content-Type", "application/json")
-		resp, err := http.DefaultClient.Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, http.StatusOK, resp.StatusCode)
+		post(t, a, "/api/v2/alerts", body)
 	}
+}
+
+// Silence mutes at an Alertmanager what is about a node, for an hour.
+func Silence(t testing.TB, node string, at *promtest.Server) {
+	t.Helper()
+	now := time.Now()
+	body, err := json.Marshal(map[string]any{
+		"matchers": []map[string]any{{"name": "node", "value": node, "isRegex": false, "isEqual": true}},
+		"startsAt": now, "endsAt": now.Add(time.Hour), "createdBy": "test", "comment": "test",
+	})
+	require.NoError(t, err)
+	post(t, at, "/api/v2/silences", body)
+}
+
+func post(t testing.TB, to *promtest.Server, path string, body []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+to.Address+path, bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode)
 }
