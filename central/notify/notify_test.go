@@ -148,7 +148,7 @@ func (r *running) metric(name string) string {
 
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	require.Eventually(t, condition, 10*time.Second, 10*time.Millisecond, what)
+	require.Eventually(t, condition, time.Minute, 10*time.Millisecond, what)
 }
 
 func TestRelayTellsOnce(t *testing.T) {
