@@ -18,7 +18,7 @@ import (
 
 // missingFrom is when a world first lacks a cell that it expects: a heartbeat of it
 // has ended by then, or it had none at all.
-func (u unitTest) missingFrom(t *testing.T) (first time.Duration, any bool) {
+func (u unitTest) missingFrom(t *testing.T) (first time.Duration, ok bool) {
 	t.Helper()
 	interval, err := model.ParseDuration(u.Interval)
 	require.NoError(t, err, u.Interval)
@@ -66,7 +66,7 @@ func TestEverySumIsTestedWithACellThatIsMissing(t *testing.T) {
 			return
 		}
 		for _, world := range readUnitTests(t, tier, subject).Tests {
-			if from, any := world.missingFrom(t); any && world.sees(t, r.Record, from) {
+			if from, ok := world.missingFrom(t); ok && world.sees(t, r.Record, from) {
 				return
 			}
 		}
