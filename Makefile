@@ -69,9 +69,9 @@ test-units:
 	@$(call say,unit tests · controllers on a real kube-apiserver)
 # More packages at once than there are processors: most tests wait for servers.
 	@$(UNIT); nice -n 5 go test $(RACE) -p 4 -timeout 15m $$packages
-	@$(call say,rules by promtool · what is rendered · sizes that the race detector leaves out)
+	@$(call say,rules by promtool · what is rendered · what the race detector leaves out)
 	@nice -n 5 go test -trimpath -p 4 -timeout 15m $(PURE)
-	@nice -n 5 go test -trimpath -timeout 5m -run '^TestTenThousand' ./operator/federation
+	@nice -n 5 go test -trimpath -timeout 5m -run '^(TestTenThousand|TestScripts)' ./operator/federation ./cmd/pharos
 
 # Real servers whose intervals are a second: no more at once than the processors carry.
 .PHONY: test-whole

@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -19,7 +21,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// Scripts run the program as a person would, each in a folder of its own.
+// Scripts run the program as a person would, each in a folder of its own. They go
+// without the race detector, by which a render takes ten times as long; the packages
+// that it is made of have tests of their own with it.
 func TestScripts(t *testing.T) {
 	var tools []string
 	for _, name := range []string{"promtool", "amtool"} {
