@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"testing"
 	"time"
 
@@ -203,8 +204,13 @@ func (s *secured) toldWhy(t *testing.T) {
 		return
 	}
 	for cell, counter := range map[string]string{stranger: "retried", expired: "retried", token: "failed"} {
-		page, err := s.servers[cell].Get("/metrics")
-		require.NoError(t, err)
-		require.Regexp(t, `prometheus_remote_storage_samples_`+counter+`_total\{[^}]*\} [1-9]`, string(page), "%s: samples %s", cell, counter)
+		counted := regexp.MustCompile(`prometheus_remote_storage_samples_` + counter + `_total\{[^}]*\} [1-9]`)
+		testkit.Await(t, func() error {
+			page, err := s.servers[cell].Get("/metrics")
+			if err == nil && !counted.Match(page) {
+				err = fmt.Errorf("%s: no samples are counted as %s", cell, counter)
+			}
+			return err
+		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -84,10 +85,11 @@ func apiServer(t *testing.T) *rest.Config {
 	server := &envtest.APIServer{Path: testkit.Binary(t, "kube-apiserver")}
 	server.Configure().Disable("disable-admission-plugins")
 	env := &envtest.Environment{
-		Scheme:                kube.Scheme(),
-		CRDDirectoryPaths:     []string{filepath.Join(testkit.Root(t), "deploy", "crds")},
-		ErrorIfCRDPathMissing: true,
-		ControlPlane:          envtest.ControlPlane{Etcd: &envtest.Etcd{Path: testkit.Binary(t, "etcd")}, APIServer: server},
+		Scheme:                   kube.Scheme(),
+		CRDDirectoryPaths:        []string{filepath.Join(testkit.Root(t), "deploy", "crds")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: 2 * time.Minute, // as for all tests: testkit
+		ControlPlane:             envtest.ControlPlane{Etcd: &envtest.Etcd{Path: testkit.Binary(t, "etcd")}, APIServer: server},
 	}
 	config, err := env.Start()
 	require.NoError(t, err)
