@@ -102,11 +102,8 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	before, err := f.before()
+	before, err := f.before(fleet)
 	if err != nil {
-		return err
-	}
-	if err := before.Check(fleet); err != nil {
 		return err
 	}
 	contract, err := f.own()
@@ -193,10 +190,15 @@ func (f renderFlags) own() (*rules.Contract, error) {
 	return &contract, nil
 }
 
-// before is the plan that the render goes on from.
-func (f renderFlags) before() (tree.Plan, error) {
+// before is the plan that the render of a fleet goes on from.
+func (f renderFlags) before(fleet tree.Fleet) (p tree.Plan, err error) {
 	if f.plan != "" {
-		return tree.ReadPlan(f.plan)
+		p, err = tree.ReadPlan(f.plan)
+	} else {
+		p, err = tree.PlanOf(cmp.Or(f.out, f.diff))
 	}
-	return tree.PlanOf(cmp.Or(f.out, f.diff))
+	if err != nil {
+		return p, err
+	}
+	return p, p.Check(fleet)
 }
