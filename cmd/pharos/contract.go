@@ -39,11 +39,11 @@ func newContractCheckCommand() *cobra.Command {
 what is declared and there, by labels that are there. Without flags it checks what is built in.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			in, own, err := from.read()
+			in, err := from.read()
 			if err != nil {
 				return err
 			}
-			checked, err := checkWith(in, own)
+			checked, err := lint.Check(in)
 			if problems, ok := errors.AsType[rules.Problems](err); ok {
 				fmt.Fprintln(cmd.OutOrStdout(), problems)
 				return fmt.Errorf("checking against the contract: %d wrong, each with its place above", len(problems))
@@ -52,7 +52,7 @@ what is declared and there, by labels that are there. Without flags it checks wh
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rule files, %d dashboards and %d files of policies fit it, with %d, %d and %d queries\n",
-				in.Contract.Name, countFiles(in.Rules)+countFiles(own), len(in.Dashboards), len(in.Policies),
+				in.Contract.Name, countFiles(in.Rules)+countFiles(in.Own), len(in.Dashboards), len(in.Policies),
 				checked.Rules, checked.Dashboards, checked.Policies)
 			return nil
 		},
@@ -64,44 +64,29 @@ what is declared and there, by labels that are there. Without flags it checks wh
 	return cmd
 }
 
-// checkWith checks what is given together with rules that a team has beside it.
-func checkWith(in lint.Input, own map[rules.Tier][]lint.File) (lint.Checked, error) {
-	if countFiles(own) > 0 {
-		if _, err := lint.Own(in, own); err != nil {
-			return lint.Checked{}, err
-		}
-	}
-	all := map[rules.Tier][]lint.File{}
-	for _, tier := range rules.Tiers() {
-		all[tier] = slices.Concat(in.Rules[tier], own[tier])
-	}
-	in.Rules = all
-	return lint.Check(in)
-}
-
 func countFiles(of map[rules.Tier][]lint.File) int {
 	return len(slices.Concat(slices.Collect(maps.Values(of))...))
 }
 
-// read gives what is to be checked, and the rules that a team has beside it.
-func (c contractFiles) read() (in lint.Input, own map[rules.Tier][]lint.File, err error) {
+// read gives what is to be checked.
+func (c contractFiles) read() (in lint.Input, err error) {
 	if in.Contract, err = c.readContract(); err != nil {
-		return in, nil, err
+		return in, err
 	}
-	if in.Rules, own, err = c.readRulesAndOwn(); err != nil {
-		return in, nil, err
+	if in.Rules, in.Own, err = c.readRulesAndOwn(); err != nil {
+		return in, err
 	}
 	if in.Dashboards, err = c.readDashboards(); err != nil {
-		return in, nil, err
+		return in, err
 	}
 	for _, path := range c.policies {
 		f, err := readFile("policies", path)
 		if err != nil {
-			return in, nil, err
+			return in, err
 		}
 		in.Policies = append(in.Policies, f)
 	}
-	return in, own, nil
+	return in, nil
 }
 
 // readRulesAndOwn gives the rules that are built in, but for files that are given

@@ -69,6 +69,11 @@ func TestContractCheckTakesRulesOfOnesOwn(t *testing.T) {
 	out, _, err := contractFilesChecked(t, "--rules", dir)
 	require.ErrorContains(t, err, "1 wrong")
 	require.Contains(t, out, "mine.rules.yaml:2: group \"central-nodes\" is in")
+
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	require.NoError(t, os.WriteFile(policies, []byte("apiVersion: a/v1\nkind: Policy\nspec: {expr: nonsense}\n"), 0o600))
+	_, _, err = contractFilesChecked(t, "--rules", dir, "--policies", policies)
+	require.ErrorContains(t, err, "2 wrong", "all at once")
 }
 
 // contractFilesChecked gives how many rule files a check says that it saw.

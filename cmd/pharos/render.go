@@ -177,13 +177,12 @@ func (f renderFlags) own() (*rules.Contract, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := map[rules.Tier][]lint.File{}
 	if f.rules != "" {
-		if own, err = (contractFiles{rules: f.rules}).readRules(); err != nil {
+		if in.Own, err = (contractFiles{rules: f.rules}).readRules(); err != nil {
 			return nil, err
 		}
 	}
-	contract, err := lint.Own(in, own)
+	contract, err := lint.Own(in)
 	if err != nil {
 		return nil, fmt.Errorf("checking the rules and the contract that were given: nothing is rendered before these fit\n%w", err)
 	}

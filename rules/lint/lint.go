@@ -18,8 +18,9 @@ type File struct {
 // Input is everything that is checked together.
 type Input struct {
 	Contract File
-	// Rules are the rule files of each tier.
-	Rules map[rules.Tier][]File
+	// Rules are the rule files of each tier, Own those that a team has beside them:
+	// they may take the place of nothing in Rules.
+	Rules, Own map[rules.Tier][]File
 	// Dashboards are Grafana's dashboards as JSON, and Policies files of YAML
 	// documents. Both read at a central.
 	Dashboards, Policies []File
@@ -46,7 +47,8 @@ func Check(in Input) (Checked, error) {
 	l := &linter{contract: contract, file: in.Contract.Name, lines: rules.Lines(in.Contract.Content), recorded: map[string]bool{}, told: map[rules.Problem]bool{}}
 	var checked Checked
 	since := func() int { n := l.queries; l.queries = 0; return n }
-	l.checkRules(in.Rules)
+	l.checkRules(in.together())
+	l.checkOwn(in)
 	checked.Rules = since()
 	for _, f := range in.Dashboards {
 		l.checkDashboard(f)

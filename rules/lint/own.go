@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"path"
@@ -16,37 +15,52 @@ import (
 	"github.com/pharos-fleet/pharos/rules"
 )
 
-// Own checks rules that a team has beside the ones of the Input, and gives the
-// contract with them. They have to fit the contract together, as Check has it; and
-// nothing of the team's own may take the place of what is there already, or be an
-// alert at a tier from which nobody is told.
-func Own(in Input, own map[rules.Tier][]File) (rules.Contract, error) {
-	all := map[rules.Tier][]File{}
-	for _, tier := range rules.Tiers() {
-		all[tier] = slices.Concat(in.Rules[tier], own[tier])
+// Own checks the Input, and gives the contract with what a team has of its own. That
+// has to fit the contract together with the rest, as Check has it; and nothing of it
+// may take the place of what is there already, or be an alert at a tier from which
+// nobody is told.
+func Own(in Input) (rules.Contract, error) {
+	if _, err := Check(in); err != nil {
+		return rules.Contract{}, err
 	}
 	contract, err := rules.Parse(in.Contract.Name, in.Contract.Content)
 	if err != nil {
 		return rules.Contract{}, err
 	}
-	_, err = Check(Input{Contract: in.Contract, Rules: all})
-	problems, _ := errors.AsType[rules.Problems](err)
-	if err != nil && len(problems) == 0 {
-		return rules.Contract{}, err
-	}
-	taken := names{}
-	for _, tier := range rules.Tiers() {
-		taken.take(in.Rules[tier])
-	}
 	files := map[rules.Tier]map[string][]byte{}
 	for _, tier := range rules.Tiers() {
 		files[tier] = map[string][]byte{}
-		for _, f := range own[tier] {
-			problems = append(problems, slices.DeleteFunc(taken.refuse(tier, f), func(p rules.Problem) bool { return told(problems, p) })...)
+		for _, f := range in.Own[tier] {
 			files[tier][path.Base(f.Name)] = f.Content
 		}
 	}
-	return contract.WithOwn(files), problems.Err()
+	return contract.WithOwn(files), nil
+}
+
+// together are all rules of each tier.
+func (in Input) together() map[rules.Tier][]File {
+	all := map[rules.Tier][]File{}
+	for _, tier := range rules.Tiers() {
+		all[tier] = slices.Concat(in.Rules[tier], in.Own[tier])
+	}
+	return all
+}
+
+// checkOwn refuses what is a team's own and has its place taken, or none.
+func (l *linter) checkOwn(in Input) {
+	taken := names{}
+	for _, tier := range rules.Tiers() {
+		if len(in.Own[tier]) > 0 && len(taken) == 0 {
+			taken.take(in.Rules)
+		}
+		for _, f := range in.Own[tier] {
+			for _, p := range taken.refuse(tier, f) {
+				if !told(l.problems, p) {
+					l.found(p.File, p.Line, p.Text)
+				}
+			}
+		}
+	}
 }
 
 // told says whether something is wrong with a line already.
@@ -74,11 +88,13 @@ const (
 // reserved begin the names of groups that are rendered for each server.
 const reserved = "topology"
 
-// take notes the names in files that Check has passed.
-func (n names) take(files []File) {
-	for _, f := range files {
-		for _, is := range namesIn(f) {
-			n[is.String()] = fmt.Sprintf("%s:%d", f.Name, is.line)
+// take notes the names in files of all tiers.
+func (n names) take(files map[rules.Tier][]File) {
+	for _, tier := range rules.Tiers() {
+		for _, f := range files[tier] {
+			for _, is := range namesIn(f) {
+				n[is.String()] = fmt.Sprintf("%s:%d", f.Name, is.line)
+			}
 		}
 	}
 }

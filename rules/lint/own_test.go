@@ -35,7 +35,8 @@ func own(t *testing.T, series string, files map[rules.Tier][]lint.File) (rules.C
 	t.Helper()
 	in := builtIn(t)
 	in.Contract.Content = []byte(strings.Replace(string(in.Contract.Content), "series:\n", series, 1))
-	return lint.Own(in, files)
+	in.Own = files
+	return lint.Own(in)
 }
 
 // A team's rules are given to the servers of their tier, beside those that are built
