@@ -124,6 +124,7 @@ func asRead(geography string, shards []int32, read map[string]*reading) v1alpha1
 	}
 	return status
 }
+
 func distinct(numbers []int32) []int32 {
 	return slices.Compact(slices.Sorted(slices.Values(numbers)))
 }

@@ -27,10 +27,9 @@ type needed struct {
 func secrets(f *v1alpha1.Federation) []needed {
 	var all []needed
 	if c := f.Spec.Link.Credentials; c != nil && workload.LinkSecrets(f, v1alpha1.LinkFederate) != nil {
-		keys := map[v1alpha1.LinkKey][]string{v1alpha1.LinkAuthority: {"ca.crt"}, v1alpha1.LinkCertificate: {"tls.crt", "tls.key"}, v1alpha1.LinkToken: {"token"}}
 		n := needed{field: "spec.link.credentials", secret: c.SecretName, without: "cascades wait for it or read no cell"}
 		for _, use := range c.Use {
-			n.keys = append(n.keys, keys[use]...)
+			n.keys = append(n.keys, workload.LinkKeys(use)...)
 		}
 		all = append(all, n)
 	}

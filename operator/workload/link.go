@@ -11,6 +11,27 @@ import (
 // linkSecret is the folder in which a server has the Secret of its link.
 const linkSecret = "link"
 
+// The keys of that Secret.
+const (
+	linkAuthority   = "ca.crt"
+	linkCertificate = "tls.crt"
+	linkPrivateKey  = "tls.key"
+	linkToken       = "token"
+)
+
+// LinkKeys are the keys that the Secret of a link must have for what it is used for.
+func LinkKeys(use v1alpha1.LinkKey) []string {
+	switch use {
+	case v1alpha1.LinkAuthority:
+		return []string{linkAuthority}
+	case v1alpha1.LinkCertificate:
+		return []string{linkCertificate, linkPrivateKey}
+	case v1alpha1.LinkToken:
+		return []string{linkToken}
+	}
+	return nil
+}
+
 // shows tells whether the servers that open the connections of a type of link
 // have credentials to show.
 func shows(f *v1alpha1.Federation, opens v1alpha1.LinkType) bool {
@@ -33,10 +54,10 @@ func Link(f *v1alpha1.Federation, opens v1alpha1.LinkType) promcfg.Link {
 		}
 		return SecretFile(linkSecret, key)
 	}
-	link.Credentials.CAFile = file(v1alpha1.LinkAuthority, "ca.crt")
-	link.Credentials.CertFile = file(v1alpha1.LinkCertificate, "tls.crt")
-	link.Credentials.KeyFile = file(v1alpha1.LinkCertificate, "tls.key")
-	link.Credentials.BearerFile = file(v1alpha1.LinkToken, "token")
+	link.Credentials.CAFile = file(v1alpha1.LinkAuthority, linkAuthority)
+	link.Credentials.CertFile = file(v1alpha1.LinkCertificate, linkCertificate)
+	link.Credentials.KeyFile = file(v1alpha1.LinkCertificate, linkPrivateKey)
+	link.Credentials.BearerFile = file(v1alpha1.LinkToken, linkToken)
 	return link
 }
 
