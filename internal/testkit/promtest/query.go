@@ -27,20 +27,33 @@ func (s *Server) API() (promv1.API, error) {
 	return promv1.NewAPI(client), nil
 }
 
-// Ask has the server answer a query as of a moment.
-func (s *Server) Ask(expr string, at time.Time) (model.Value, error) {
+// question puts one to the server, about what is named for its error.
+func (s *Server) question(about string, put func(context.Context, promv1.API) error) error {
 	asked, err := s.API()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
-	result, warnings, _, err := asked.Query(ctx, expr, at)
-	if err == nil && len(warnings) > 0 {
-		err = fmt.Errorf("warns of %q", warnings)
+	if err := put(ctx, asked); err != nil {
+		return fmt.Errorf("%s: %s: %w", s.Address, about, err)
 	}
+	return nil
+}
+
+// Ask has the server answer a query as of a moment.
+func (s *Server) Ask(expr string, at time.Time) (result model.Value, err error) {
+	err = s.question(expr, func(ctx context.Context, asked promv1.API) error {
+		var warnings promv1.Warnings
+		var err error
+		result, warnings, _, err = asked.Query(ctx, expr, at)
+		if err == nil && len(warnings) > 0 {
+			err = fmt.Errorf("warns of %q", warnings)
+		}
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", s.Address, expr, err)
+		return nil, err
 	}
 	return result, nil
 }
@@ -104,22 +117,14 @@ const Tick = 100 * time.Millisecond
 // Over is an expression as it was at every tick since a moment, by what is stored.
 func (s *Server) Over(t testing.TB, expr string, since time.Time) model.Matrix {
 	t.Helper()
-	var matrix model.Matrix
+	var result model.Value
 	testkit.Await(t, func() error {
-		asked, err := s.API()
-		if err != nil {
+		return s.question(expr, func(ctx context.Context, asked promv1.API) (err error) {
+			result, _, _, err = asked.QueryRange(ctx, expr, promv1.Range{Start: since.Truncate(Tick), End: time.Now(), Step: Tick})
 			return err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-		defer cancel()
-		result, _, _, err := asked.QueryRange(ctx, expr, promv1.Range{Start: since.Truncate(Tick), End: time.Now(), Step: Tick})
-		if err != nil {
-			return fmt.Errorf("%s: %s: %w", s.Address, expr, err)
-		}
-		matrix = result.(model.Matrix)
-		return nil
+		})
 	})
-	return matrix
+	return result.(model.Matrix)
 }
 
 // Series are those of a selector that the server has had since a moment, by their
@@ -128,33 +133,22 @@ func (s *Server) Series(t testing.TB, selector string, since time.Time) []model.
 	t.Helper()
 	var found []model.LabelSet
 	testkit.Await(t, func() error {
-		asked, err := s.API()
-		if err != nil {
+		return s.question(selector, func(ctx context.Context, asked promv1.API) (err error) {
+			found, _, _, err = asked.Series(ctx, []string{selector}, since, time.Now())
 			return err
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-		defer cancel()
-		if found, _, _, err = asked.Series(ctx, []string{selector}, since, time.Now()); err != nil {
-			return fmt.Errorf("%s: %s: %w", s.Address, selector, err)
-		}
-		return nil
+		})
 	})
 	return found
 }
 
 // Targets are all that the server scrapes.
 func (s *Server) Targets() ([]promv1.ActiveTarget, error) {
-	asked, err := s.API()
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
-	defer cancel()
-	found, err := asked.Targets(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("listing the targets of %s: %w", s.Address, err)
-	}
-	return found.Active, nil
+	var found promv1.TargetsResult
+	err := s.question("listing targets", func(ctx context.Context, asked promv1.API) (err error) {
+		found, err = asked.Targets(ctx)
+		return err
+	})
+	return found.Active, err
 }
 
 // Reasons are why targets could not be read the last time, by one of their labels.
