@@ -134,9 +134,10 @@ func (c spoolCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(queueAgeDesc, age)
 		gauge(queueFillDesc, float64(is.pending)/maxPending)
 		gauge(deadDesc, float64(is.dead))
+		refusing := c.refusing(robot, is) // reads the robot's files
 		for _, code := range append(errcodes(), noCredentials) {
 			refuses := 0.0
-			if code == c.refusing(robot, is) {
+			if code == refusing {
 				refuses = 1
 			}
 			gauge(refusingDesc, refuses, code)
