@@ -75,7 +75,7 @@ func planOf(geographies map[string]bool, sets []appsv1.StatefulSet, given []core
 		files[s.Name], of[s.Name] = map[string]string{}, s.Labels
 	}
 	for _, g := range given {
-		name, _, _ := strings.Cut(g.Name, ".") // a piece of its files is called as the cascade, with a dot
+		name := workload.OwnerOf(g.Name)
 		if files[name] == nil {
 			files[name], of[name] = map[string]string{}, g.Labels
 		}

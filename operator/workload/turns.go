@@ -95,7 +95,7 @@ func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Rea
 func (t Turns) part(objects Objects) (others Objects, servers map[string]Objects) {
 	servers = map[string]Objects{}
 	for _, o := range objects {
-		server := ownerOf(Name(o))
+		server := OwnerOf(Name(o))
 		if slices.ContainsFunc(t.Pairs, func(p Pair) bool { return server == p.First || server == p.Second }) {
 			servers[server] = append(servers[server], o)
 		} else {
@@ -105,9 +105,9 @@ func (t Turns) part(objects Objects) (others Objects, servers map[string]Objects
 	return others, servers
 }
 
-// ownerOf is the part that an object is of: a piece of its files is called as the
+// OwnerOf is the part that an object is of: a piece of its files is called as the
 // part, with a dot.
-func ownerOf(name string) string {
+func OwnerOf(name string) string {
 	part, _, _ := strings.Cut(name, ".")
 	return part
 }
@@ -117,7 +117,7 @@ func Spared(known map[string]bool, parts []string) []string {
 	var all []string
 	for identity := range known {
 		_, name, _ := strings.Cut(identity, " ")
-		if slices.Contains(parts, ownerOf(name)) {
+		if slices.Contains(parts, OwnerOf(name)) {
 			all = append(all, identity)
 		}
 	}
