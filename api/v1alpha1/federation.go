@@ -14,6 +14,7 @@ import (
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Cells",type=integer,JSONPath=`.status.cells`
+// +kubebuilder:printcolumn:name="Rules",type=string,JSONPath=`.status.conditions[?(@.type=="RulesAccepted")].reason`,priority=1
 // +kubebuilder:printcolumn:name="Link",type=string,JSONPath=`.spec.link.type`,priority=1
 // +kubebuilder:printcolumn:name="Shards",type=string,JSONPath=`.status.geographies[*].shards`,priority=1
 // +kubebuilder:printcolumn:name="Moving",type=string,JSONPath=`.status.geographies[*].moving`,priority=1
@@ -90,6 +91,10 @@ type FederationSpec struct {
 	// Alerting says who is told.
 	// +optional
 	Alerting Alerting `json:"alerting,omitempty,omitzero"`
+
+	// Rules are those of your own beside those that are built in. Unset means none.
+	// +optional
+	Rules *OwnRules `json:"rules,omitempty"`
 }
 
 // Geography is the domain of a cascade, which is sharded as the geography grows.

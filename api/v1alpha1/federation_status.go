@@ -17,6 +17,11 @@ type FederationStatus struct {
 	// Cells is how many cells feed this federation.
 	// +optional
 	Cells int32 `json:"cells,omitempty"`
+	// RulesDigest is that of the rules and the contract of your own that run: those
+	// of spec.rules that were accepted last. Empty means that there are none.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	RulesDigest string `json:"rulesDigest,omitempty"`
 	// Parts are the workloads in the hub.
 	// +optional
 	// +listType=map
