@@ -19,8 +19,13 @@ func (l lines) at(path string) Place { return l.find(path, "") }
 // find is where the value of a path under another one begins, or of as much of
 // it as there is.
 func (l lines) find(under, path string) Place {
+	return l.walk(append(steps(under), steps(path)...)...)
+}
+
+// walk is find by steps, whose names may have dots.
+func (l lines) walk(steps ...string) Place {
 	node, line := l.root, l.root.Line
-	for _, step := range append(steps(under), steps(path)...) {
+	for _, step := range steps {
 		key, value := child(node, step)
 		if value == nil {
 			break

@@ -66,7 +66,7 @@ func parsePlan(file string, raw []byte) (Plan, error) {
 	if err := yaml.UnmarshalStrict(raw, &p); err != nil {
 		return Plan{}, fmt.Errorf("%s: is no plan that a render wrote: %w; restore it, or give another with --plan", file, err)
 	}
-	return p, nil
+	return p, p.wrong(file, raw)
 }
 
 // PlanOf reads the plan in a folder that was rendered into before. It is empty
