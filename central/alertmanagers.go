@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path"
 	"strings"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -104,27 +105,59 @@ func (a Alertmanager) authorization() *promcfg.Authorization {
 	return &promcfg.Authorization{CredentialsFile: a.BearerFile}
 }
 
-// checkAlertmanagers refuses what would be sent twice, or a token that everybody
-// on the way could read.
+// WrongAlertmanager finds the first of some Alertmanagers that would be sent every
+// alert twice, cannot be reached as it is written, or would be sent a token that
+// everybody on the way could read. It is -1 when all are well.
+func WrongAlertmanager(all []Alertmanager) (int, error) {
+	names, addresses := map[string]bool{}, map[string]string{}
+	for i, a := range all {
+		if err := a.check(); err != nil {
+			return i, err
+		}
+		at := a.address()
+		switch first, taken := addresses[at]; {
+		case names[a.Name]:
+			return i, fmt.Errorf("Alertmanager %q: its name is there twice", a.Name)
+		case taken:
+			return i, fmt.Errorf("Alertmanager %q: %s is the one called %q already, and would be sent every alert twice: take one of them out", a.Name, a.URL, first)
+		}
+		names[a.Name], addresses[at] = true, a.Name
+	}
+	return -1, nil
+}
+
 func (o Options) checkAlertmanagers() error {
-	seen := map[string]bool{}
-	for _, a := range o.Existing {
-		place := fmt.Sprintf("Alertmanager %q", a.Name)
-		if err := promcfg.CheckLabelValue(place+": name", a.Name); err != nil {
-			return err
-		}
-		if err := promcfg.CheckURL(place+": URL", a.URL, "http", "https"); err != nil {
-			return err
-		}
-		if seen[a.Name] || seen[a.URL] {
-			return fmt.Errorf("%s: its name or its URL %q is there twice", place, a.URL)
-		}
-		seen[a.Name], seen[a.URL] = true, true
-		if a.BearerFile != "" && a.parsed().Scheme != "https" {
-			return fmt.Errorf("%s: would send the token in %q over plain http, for everybody to read: say https", place, a.BearerFile)
-		}
+	if _, err := WrongAlertmanager(o.Existing); err != nil {
+		return err
 	}
 	return checkNames("robot", o.Robots)
+}
+
+// address is where the Alertmanager is, however it is spelled. Nothing speaks http
+// and https at one port.
+func (a Alertmanager) address() string {
+	at := a.parsed()
+	return promcfg.Endpoint(hostPort(at)) + at.Path
+}
+
+func (a Alertmanager) check() error {
+	place := fmt.Sprintf("Alertmanager %q", a.Name)
+	if err := promcfg.CheckLabelValue(place+": name", a.Name); err != nil {
+		return err
+	}
+	if err := promcfg.CheckURL(place+": URL", a.URL, "http", "https"); err != nil {
+		return err
+	}
+	u := a.parsed()
+	switch {
+	case u.User != nil || strings.Contains(a.URL, "?"):
+		return fmt.Errorf("%s: URL %q has a user or a query, which would be left out: give the address, and credentials as a token", place, u.Redacted())
+	case strings.Contains(a.URL, "%") || u.Path != "" && path.Clean(u.Path) != u.Path:
+		return fmt.Errorf("%s: URL %q has .., ., an empty step or a percent sign in its path, which a proxy may read otherwise than it is meant: write the path of the Alertmanager itself, plainly", place, a.URL)
+	case a.BearerFile != "" && u.Scheme != "https":
+		return fmt.Errorf("%s: would send the token in %q over plain http, for everybody to read: say https", place, a.BearerFile)
+	}
+	return nil
 }
 
 // told are what there should be to tell people.

@@ -67,13 +67,28 @@ func TestNoneButTheirs(t *testing.T) {
 	require.Regexp(t, `central:alertmanagers_expected:count\n +expr: vector\(0\)`, string(files[rules.TopologyFileName]))
 }
 
+// named has the second Alertmanager at a URL.
+func named(url string) func(*central.Options) {
+	return func(o *central.Options) { o.Existing[1].URL = url }
+}
+
 func TestRenderRefusesAlertmanagersThatCannotWork(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*central.Options)
 		want   string
 	}{
-		"name twice":       {func(o *central.Options) { o.Existing[0].Name = "lab" }, `Alertmanager "lab": its name or its URL`},
-		"URL twice":        {func(o *central.Options) { o.Existing[1].URL = o.Existing[0].URL }, `"https://am.example.org/alerts/" is there twice`},
+		"name twice":       {func(o *central.Options) { o.Existing[0].Name = "lab" }, `Alertmanager "lab": its name is there twice`},
+		"URL twice":        {func(o *central.Options) { o.Existing[1].URL = o.Existing[0].URL }, `Alertmanager "old": https://am.example.org/alerts/ is the one called "lab" already`},
+		"case":             {named("HTTPS://AM.example.org./alerts"), `is the one called "lab" already`},
+		"usual port":       {named("https://am.example.org:0443/alerts//"), `an empty step`},
+		"port and slash":   {named("https://am.example.org:443/alerts"), `is the one called "lab" already`},
+		"scheme":           {named("http://am.example.org:443/alerts"), `is the one called "lab" already`},
+		"steps up":         {named("https://am/x/../alerts"), `has .., ., an empty step`},
+		"step up at last":  {named("https://am/x/.."), `has .., ., an empty step`},
+		"hidden slash":     {named("https://am/x%2Falerts"), `or a percent sign in its path`},
+		"hidden steps":     {named("https://am/x/%2e%2E/alerts"), `or a percent sign in its path`},
+		"credentials":      {named("https://me:secret@am/x"), `"https://me:xxxxx@am/x" has a user or a query`},
+		"query":            {named("https://am/x?a=b"), `has a user or a query`},
 		"no name":          {func(o *central.Options) { o.Existing[0].Name = "" }, "name: is empty"},
 		"no URL":           {func(o *central.Options) { o.Existing[0].URL = "am:9093" }, `Alertmanager "old": URL`},
 		"token over http":  {func(o *central.Options) { o.Existing[0].URL = "http://am" }, "over plain http, for everybody to read: say https"},

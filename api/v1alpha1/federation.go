@@ -338,6 +338,7 @@ type Heartbeat struct {
 // ExistingAlertmanager is one that somebody else runs.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.bearerTokenSecret) || self.url.startsWith('https://')",message="a token needs an https url: over plain http everybody on the way could read it"
+// +kubebuilder:validation:XValidation:rule="!self.url.matches('//.*(//|/[.][.]?(/|$)|%)')",message="the path of url must be that of the Alertmanager itself, written plainly: without .., ., an empty step or a percent sign, which a proxy may read otherwise than it is meant"
 type ExistingAlertmanager struct {
 	// Name of the Alertmanager, for alerts about it.
 	// +required

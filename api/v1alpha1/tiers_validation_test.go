@@ -55,6 +55,9 @@ func federations() map[string]struct {
 	theirs := func(url, token string) []v1alpha1.ExistingAlertmanager {
 		return []v1alpha1.ExistingAlertmanager{{Name: "old", URL: url, BearerTokenSecret: token}}
 	}
+	twice := func(one, other string) []v1alpha1.ExistingAlertmanager {
+		return []v1alpha1.ExistingAlertmanager{{Name: "old", URL: one}, {Name: "new", URL: other}}
+	}
 	none, one, three, four := ptr.To[int32](0), ptr.To[int32](1), ptr.To[int32](3), ptr.To[int32](4)
 	const both = "https://cascade-{geography}-{shard}.example.org/api/v1/write"
 	secured := func(kind v1alpha1.LinkType, url string, use ...v1alpha1.LinkKey) v1alpha1.Link {
@@ -95,6 +98,10 @@ func federations() map[string]struct {
 		"none but theirs":                             {alerting(v1alpha1.Alerting{Replicas: none, Alertmanagers: theirs("http://am:9093/x", "")}), ""},
 		"theirs beside ours":                          {alerting(v1alpha1.Alerting{Alertmanagers: theirs("https://am", "token")}), ""},
 		"a token for everybody":                       {alerting(v1alpha1.Alerting{Alertmanagers: theirs("http://am", "token")}), "a token needs an https url"},
+		"two Alertmanagers behind one name":           {alerting(v1alpha1.Alerting{Alertmanagers: twice("http://a:9093/x", "http://a:9093/y")}), ""},
+		"an Alertmanager by steps up":                 {alerting(v1alpha1.Alerting{Alertmanagers: theirs("http://am/x/../y", "")}), "written plainly"},
+		"an Alertmanager by a hidden slash":           {alerting(v1alpha1.Alerting{Alertmanagers: theirs("http://am/x%2Fy", "")}), "written plainly"},
+		"an Alertmanager by a dot in a name":          {alerting(v1alpha1.Alerting{Alertmanagers: theirs("http://am/v1.2/..y/", "")}), ""},
 		"an Alertmanager without scheme":              {alerting(v1alpha1.Alerting{Alertmanagers: theirs("am:9093", "")}), "spec.alerting.alertmanagers[0].url"},
 		"a heartbeat":                                 {alerting(v1alpha1.Alerting{Heartbeat: &v1alpha1.Heartbeat{SecretName: "deadman"}}), ""},
 		"a heartbeat of nothing":                      {alerting(v1alpha1.Alerting{Heartbeat: &v1alpha1.Heartbeat{}}), "spec.alerting.heartbeat.secretName"},

@@ -218,6 +218,10 @@ func TestReadRefuses(t *testing.T) {
 			map[string]string{"f.yaml": federation + "  longTerm:\n    - name: a\n      url: https://a/w\n    - name: b\n      url: https://b:99999/w\n"},
 			[]string{`f.yaml:13: Federation: spec.longTerm[1].url "b": "https://b:99999/w" has no valid port`},
 		},
+		"an Alertmanager in two spellings": {
+			map[string]string{"f.yaml": federation + "  alerting:\n    alertmanagers:\n      - name: a\n        url: http://a:9093\n      - name: b\n        url: http://A:09093/\n"},
+			[]string{`f.yaml:14: Federation: Alertmanager "b": http://A:09093/ is the one called "a" already`},
+		},
 		"a cell without geography": {
 			map[string]string{"c.yaml": strings.Replace(good, "  geography: asia\n", "", 1)},
 			[]string{"c.yaml:5: Cell: spec.geography: Required value"},

@@ -4,13 +4,15 @@ import (
 	"fmt"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/internal/crd"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/cell"
 )
 
-// receivers are mistakes in the addresses that are written to. Rendering would
-// refuse them, too, but of the cell or the central that writes.
+// receivers are mistakes in the addresses that are written to, or that alerts are
+// sent to. Rendering would refuse them, too, but of the cell or the central that
+// writes.
 func receivers(spec v1alpha1.FederationSpec) []crd.Problem {
 	var all []crd.Problem
 	if err := checkReceiveURL(spec); err != nil {
@@ -23,6 +25,13 @@ func receivers(spec v1alpha1.FederationSpec) []crd.Problem {
 		if err := checkReceiver(fmt.Sprintf("spec.longTerm[%d].url", i), store.Name, store.URL); err != nil {
 			all = append(all, crd.Problem{Path: fmt.Sprintf("spec.longTerm[%d].url", i), Err: err})
 		}
+	}
+	var managers []central.Alertmanager
+	for _, a := range spec.Alerting.Alertmanagers {
+		managers = append(managers, central.Alertmanager{Name: a.Name, URL: a.URL})
+	}
+	if i, err := central.WrongAlertmanager(managers); err != nil {
+		all = append(all, crd.Problem{Path: fmt.Sprintf("spec.alerting.alertmanagers[%d].url", i), Err: err})
 	}
 	return all
 }
