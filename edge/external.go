@@ -20,7 +20,7 @@ const (
 	// with the service account that Prometheus runs as.
 	MetaScrapeFile = "meta.scrape.yaml"
 	// OperatorFile has, for a Prometheus that prometheus-operator runs, the rules
-	// and the jobs of AgentScrapeFile as its objects.
+	// and the jobs of both files as its objects.
 	OperatorFile = "prometheus-operator.yaml"
 )
 
@@ -71,7 +71,7 @@ func RenderExternal(o Options) (promcfg.Files, error) {
 			return nil, err
 		}
 	}
-	files[OperatorFile], err = operatorObjects(asked, groups)
+	files[OperatorFile], err = operatorObjects(append(asked, found...), groups)
 	return files, err
 }
 

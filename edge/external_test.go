@@ -2,9 +2,6 @@ package edge
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,10 +14,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	yamlutil "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
@@ -118,38 +111,4 @@ func parseGroups(t *testing.T, content []byte) *rulefmt.RuleGroups {
 	var groups rulefmt.RuleGroups
 	require.NoError(t, yaml.Unmarshal(content, &groups))
 	return &groups
-}
-
-// What is rendered for the Prometheus Operator is taken, strictly, by a real API
-// server that has the operator's own definitions.
-func TestExternalObjectsAreWhatTheOperatorDefines(t *testing.T) {
-	config := testkit.APIServer(t)
-	_, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{
-		Paths: []string{testkit.OperatorCRD(t, "prometheusrules"), testkit.OperatorCRD(t, "scrapeconfigs")},
-	})
-	require.NoError(t, err)
-	c, err := client.New(config, client.Options{})
-	require.NoError(t, err)
-	strict := client.WithFieldValidation(client.NewNamespacedClient(c, "default"), "Strict")
-	files := external(t)
-	kinds := map[string]int{}
-	documents := yamlutil.NewYAMLOrJSONDecoder(bytes.NewReader(files[OperatorFile]), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		err := documents.Decode(&o.Object)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		sent := o.DeepCopy()
-		require.NoError(t, strict.Create(t.Context(), o), o.GetName())
-		want, err := json.Marshal(sent.Object["spec"])
-		require.NoError(t, err)
-		got, err := json.Marshal(o.Object["spec"])
-		require.NoError(t, err)
-		require.JSONEq(t, string(want), string(got), "nothing was pruned or changed")
-		kinds[o.GetKind()]++
-	}
-	require.Equal(t, 7, kinds["ScrapeConfig"], "itself, the agent, and what the agent finds")
-	require.Equal(t, len(rules.FileNames(rules.Edge)), kinds["PrometheusRule"])
 }

@@ -16,6 +16,12 @@ import (
 //go:embed servers.txtar
 var serversModule []byte
 
+// operatorSource is the module in which the Prometheus Operator is built, because its
+// own replaces others, which go install refuses.
+//
+//go:embed operator.txtar
+var operatorSource []byte
+
 // Modules of the components, which double as the proof of what a binary is.
 const (
 	kubernetesModule   = "k8s.io/kubernetes"
@@ -25,6 +31,7 @@ const (
 	kwokModule         = "sigs.k8s.io/kwok"
 	storeModule        = "github.com/VictoriaMetrics/VictoriaMetrics"
 	hostModule         = "github.com/prometheus/node_exporter"
+	operatorModule     = "github.com/prometheus-operator/prometheus-operator"
 )
 
 // Versions of the components that build without a module of ours. Prometheus
@@ -36,6 +43,7 @@ const (
 	kwokVersion         = "v0.8.0"
 	storeVersion        = "v1.148.9"
 	hostVersion         = "v1.12.1"
+	operatorVersion     = "v0.85.0"
 )
 
 // commonVersion is where programs of the Prometheus project keep their version.
@@ -89,6 +97,11 @@ func ForTests() []Component {
 		{
 			Name: "node_exporter", Version: hostVersion, module: hostModule, pkg: hostModule,
 			linking: []string{"-X", commonVersion + strings.TrimPrefix(hostVersion, "v")}, reports: strings.TrimPrefix(hostVersion, "v"),
+		},
+		// What other Prometheus servers are run by.
+		{
+			Name: "prometheus-operator", Version: operatorVersion, module: operatorModule, pkg: operatorModule + "/cmd/operator", source: operatorSource,
+			linking: []string{"-X", commonVersion + strings.TrimPrefix(operatorVersion, "v")}, reports: strings.TrimPrefix(operatorVersion, "v"),
 		},
 	}
 }

@@ -132,8 +132,9 @@ func TestForTests(t *testing.T) {
 		versions[c.Name] = c.Version + " reports " + c.reports
 	}
 	require.Equal(t, map[string]string{
-		"victoria-metrics": "v1.148.9 reports 1.148.9",
-		"node_exporter":    "v1.12.1 reports 1.12.1",
+		"victoria-metrics":    "v1.148.9 reports 1.148.9",
+		"node_exporter":       "v1.12.1 reports 1.12.1",
+		"prometheus-operator": "v0.85.0 reports 0.85.0",
 	}, versions)
 }
 
