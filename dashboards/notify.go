@@ -8,11 +8,12 @@ func lastHop() []panel {
 	return []panel{
 		{
 			kind: graph, title: "Alertmanagers", unit: units.Short, width: 8, height: 8,
-			description: "Alertmanagers that there should be, those that answer, and how many each knows to be alive.",
+			description: "Alertmanagers that there should be, those that answer, how many each knows to be alive, and 1 or 0 for each way to people.",
 			queries: []query{
 				{"central:alertmanagers_expected:count", "expected", ""},
 				{`count(up{job="alertmanager"} == 1) or vector(0)`, "answer", ""},
 				{`min by (alertmanager) (alertmanager_cluster_members{job="alertmanager"})`, "known to {{alertmanager}}", ""},
+				{"max by (by) (central:people_told:bool)", "{{by}} can tell people", ""},
 			},
 			runbook: "PharosAlertmanagerMissing",
 		},

@@ -203,6 +203,8 @@ func topology(tier rules.Tier) string {
 	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1xN
 	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1xN
 	fleet:central_expected:info{central="a"} 1xN
+	central:robot_expected:info{robot="oncall"} 1xN
+	up{job="alertmanager-old", alertmanager="old", instance="i"} 1xN
 	cell:capacity_limit:value{geography="asia", region="east", cell="c1", pool="clusters", edge_replica="a", edge_shard="0"} 9xN
 	cell:capacity:ratio{geography="asia", region="east", cell="c1", pool="cpu"} 0.25xN
 	fleet:cell_expected:info{geography="asia", region="east", cell="dark"} 1xN

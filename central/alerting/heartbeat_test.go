@@ -16,6 +16,7 @@ import (
 	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/central/alerting"
 	"github.com/pharos-fleet/pharos/central/alerting/alertingtest"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/internal/testkit/promtest"
 	"github.com/pharos-fleet/pharos/rules"
@@ -87,19 +88,22 @@ func TestTheHeartbeatStopsWhenAlertsDo(t *testing.T) {
 	require.NoError(t, err)
 	managers := alertingtest.Cluster(t, loopback, 2, files)
 	declaredSeriesAreThere(t, managers[0])
-	prometheus := startCentral(t, managers)
+	people := httptest.NewServer(&outside{})
+	t.Cleanup(people.Close)
+	others := alertingtest.Member(t, alertingtest.Free(t, loopback), t.TempDir(), 0, nil, promcfg.Files{
+		alerting.ConfigFile: fmt.Appendf(nil, "route: {receiver: ops}\nreceivers: [{name: ops, webhook_configs: [{url: %q}]}]\n", people.URL),
+	}).Ready(t)
+	prometheus := startCentral(t, managers, others)
 	service.goesOn(t)
 	testkit.Await(t, func() error {
 		return prometheus.Gives(`min(alertmanager_cluster_members{job="alertmanager"})`, 2)
 	})
 
-	// Alerts flow, and people cannot be told: it is the only one left to notice.
-	untold := alertingtest.Alert{Labels: map[string]string{"alertname": "PharosPeopleUntold", "severity": "critical"}, StartsAt: time.Now()}
-	alertingtest.Raise(t, untold, managers...)
+	// The relay is away all the time, so that the Alertmanager of others is the only one
+	// that tells people. When it goes, the heartbeat is the only one left to notice.
+	others.Kill()
 	service.silent(t)
-	now := time.Now()
-	untold.EndsAt = &now
-	alertingtest.Raise(t, untold, managers...)
+	others.Start()
 	service.goesOn(t)
 
 	managers[0].Kill()
@@ -131,13 +135,15 @@ func declaredSeriesAreThere(t *testing.T, a *promtest.Server) {
 	require.Contains(t, string(page), `alertmanager_notifications_failed_total{integration="webhook",reason="serverError",receiver_name="heartbeat"} 0`)
 }
 
-// startCentral runs a central that sees no cell, and has the Alertmanagers.
-func startCentral(t *testing.T, managers []*promtest.Server) *promtest.Server {
+// startCentral runs a central that sees no cell, and no relay though there is a robot,
+// and has the Alertmanagers, that of others as well.
+func startCentral(t *testing.T, managers []*promtest.Server, others *promtest.Server) *promtest.Server {
 	t.Helper()
 	at := alertingtest.Free(t, loopback)
 	o := central.Options{
 		Replica: "a", Replicas: []string{"a"}, Interval: time.Second, Geographies: []string{"asia"},
 		Static: &central.Static{Centrals: map[string]string{"a": at}},
+		Robots: []string{"oncall"}, Existing: []central.Alertmanager{{Name: "ops", URL: "http://" + others.Address}},
 	}
 	for _, a := range managers {
 		o.Static.Alertmanagers = append(o.Static.Alertmanagers, a.Address)

@@ -20,6 +20,7 @@ func lastHop(at time.Time) []fleettest.Sample {
 	add(1, "up", manager...)
 	add(2, "alertmanager_cluster_members", manager...)
 	add(grown, "alertmanager_notifications_failed_total", append(manager, "integration", "webhook", "receiver_name", "heartbeat", "reason", "serverError")...)
+	add(1, "up", "job", "alertmanager-old", "instance", "old:9093", "alertmanager", "old")
 	add(60, "pharos_notify_queue_age_seconds", "robot", "oncall")
 	add(0.1, "pharos_notify_queue_fill_ratio", "robot", "oncall")
 	add(1e9, "pharos_notify_disk_free_bytes")
