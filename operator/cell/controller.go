@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -87,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// Read live: a status older than our own last report would be told again.
 	c := &v1alpha1.Cell{}
 	if err := r.Live.Get(ctx, req.NamespacedName, c); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, r.reporter.Gone(req.Name, err)
 	}
 	if !c.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.leave(ctx, c)
@@ -105,63 +104,63 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, fmt.Errorf("listing federations and cells: %w", err)
 	}
 	federation := workload.InCharge(federations.Items)
-	seen, held, followed := r.follow(ctx, c, federation)
+	turned, followed := r.follow(ctx, c, federation)
 	if followed = explain(followed); followed == nil {
-		followed = readable(c, federation, cells.Items, seen)
+		followed = readable(c, federation, cells.Items, turned)
 	}
-	if err := r.report(ctx, c, federation, seen, held, followed); err != nil {
+	if err := r.report(ctx, c, federation, turned, followed); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
-	return r.next(seen, followed)
+	return r.next(turned, followed)
 }
 
 // next says when to look again. An unreachable cell is tried ever more seldom;
 // one that waits for another object, or is invalid, at the running pace: its
 // Secret may come to be.
-func (r *Reconciler) next(seen *workload.Observation, followed error) (ctrl.Result, error) {
+func (r *Reconciler) next(turned *workload.Turned, followed error) (ctrl.Result, error) {
 	problem := (*workload.Problem)(nil)
 	switch {
 	case errors.As(followed, &problem) && problem.Reason != v1alpha1.ReasonUnreachable:
 		return ctrl.Result{RequeueAfter: wait.Jitter(pollRunning, pollJitter)}, nil
 	case followed != nil:
 		return ctrl.Result{}, followed
-	case len(seen.Waiting()) > 0:
+	case len(turned.Seen.Waiting()) > 0:
 		return ctrl.Result{RequeueAfter: pollStarting}, nil
 	}
 	return ctrl.Result{RequeueAfter: wait.Jitter(pollRunning, pollJitter)}, nil
 }
 
 // follow makes the cell as the Cell says, and looks at what runs there. What
-// cannot be rendered changes nothing that runs. The observation is nil when
-// nothing could be seen; held says what is not changed yet.
-func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation) (seen *workload.Observation, held []string, err error) {
+// cannot be rendered changes nothing that runs. It gives nil when nothing could be
+// seen.
+func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation) (*workload.Turned, error) {
 	if err := check(c, f); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	remote, err := r.cells.to(ctx, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	uid, err := identity(ctx, remote)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := r.move(ctx, c, uid); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	p := place(c, r.Namespace)
 	known, err := claim(ctx, remote, p, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := r.remember(ctx, c, uid); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	turned, err := r.apply(ctx, remote, p, known, c, f)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &turned.Seen, turned.Notes, nil
+	return &turned, nil
 }
 
 // apply makes the cell as the Cell says, where known are the objects that it has.
@@ -184,11 +183,11 @@ func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload
 	// Who is beside the cell's API server is not ours to ask, so that a pod which has been
 	// ready for a while has to suffice: what Prometheus would not start with is seen, a
 	// reload is not.
-	turned, err := p.ApplyInTurn(ctx, remote, remote, known, objects, workload.Turns{Pairs: workload.EdgePairs(f, c)})
+	turned, err := p.ApplyInTurn(ctx, remote, remote, known, objects, workload.Turns{Of: c, Pairs: workload.EdgePairs(f, c, known)})
 	if err != nil {
 		return workload.Turned{}, err
 	}
-	return turned, p.Prune(ctx, remote, append(wanted, objects...), kinds(), workload.Spared(known, turned.Held)...)
+	return turned, p.Prune(ctx, remote, append(wanted, objects...), kinds(), workload.Spared(known, turned.Holds.Servers())...)
 }
 
 // leave takes the parts away from a cell whose Cell is being deleted, and lets
@@ -201,7 +200,7 @@ func (r *Reconciler) leave(ctx context.Context, c *v1alpha1.Cell) error {
 	if c.Annotations[AnnotationAbandon] != "true" {
 		if err := explain(r.clear(ctx, c)); err != nil {
 			hint := fmt.Errorf("taking the parts away: %w; annotate the Cell with %s=true to let it go without", err, AnnotationAbandon)
-			return errors.Join(hint, r.report(ctx, c, nil, nil, nil, hint))
+			return errors.Join(hint, r.report(ctx, c, nil, nil, hint))
 		}
 	}
 	before := c.DeepCopy()
@@ -237,19 +236,17 @@ func kinds() []client.ObjectList {
 // report writes what was seen, if it differs from what was told before. What
 // could not be seen stays as it was last known; the condition says so. f is
 // needed only with what was seen.
-func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation, seen *workload.Observation, held []string, followed error) error {
+func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.Federation, turned *workload.Turned, followed error) error {
 	before := c.DeepCopy()
-	var waiting []string
+	report := workload.Report{Before: before, Object: c, Conditions: &c.Status.Conditions, Problem: followed}
 	switch {
-	case seen != nil:
-		waiting = seen.Waiting()
-		c.Status.Parts = seen.Parts
-		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, workload.EdgeServers(f, c), seen.Pods)
+	case turned != nil:
+		report.Waiting, report.Holds = turned.Seen.Waiting(), turned.Holds
+		c.Status.Parts = turned.Seen.Parts
+		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, servers(f, c, turned.Holds), turned.Seen.Pods)
 	case len(c.Spec.Edge.Endpoints) > 0:
 		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, nil, nil)
 	}
 	c.Status.ObservedGeneration = c.Generation
-	return r.reporter.Report(ctx, workload.Report{
-		Before: before, Object: c, Conditions: &c.Status.Conditions, Problem: followed, Waiting: waiting, Note: strings.Join(held, "; "),
-	})
+	return r.reporter.Report(ctx, report)
 }

@@ -63,7 +63,7 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 		}
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.edge(s), Files: edges[s].files, Flags: edges[s].flags, Retention: workload.EdgeRetention(f), Size: edgeSize(c),
-			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite), Settles: settles(f, c),
+			Secrets: workload.LinkSecrets(f, v1alpha1.LinkRemoteWrite), Settles: settles(f),
 		})...)
 		if s.Replica != "a" { // the second of a pair
 			objects = append(objects, p.PairBudget(parts.edge(s), workload.Prometheus)...)
@@ -79,15 +79,11 @@ func workloads(p workload.Place, parts parts, c *v1alpha1.Cell, f *v1alpha1.Fede
 	return objects
 }
 
-// settles is how long a server of a pair must have been ready before the other one is
-// changed. It is ready before it has scraped anything, and its pod has an address that
-// the cascade learns from a file: the kubelet takes up to a minute to bring that, and
-// a few intervals pass until the cell is known of there. A server that is alone stands in for
-// nobody.
-func settles(f *v1alpha1.Federation, c *v1alpha1.Cell) time.Duration {
-	if workload.EdgeReplicas(f, c) < 2 {
-		return 0
-	}
+// settles is how long a server must have been ready before the other one of its pair is
+// changed, or goes. It is ready before it has scraped anything, and its pod has an
+// address that the cascade learns from a file: the kubelet takes up to a minute to bring
+// that, and a few intervals pass until the cell is known of there.
+func settles(f *v1alpha1.Federation) time.Duration {
 	const bringsFiles = 90 * time.Second
 	return bringsFiles + 3*workload.Interval(f)
 }
@@ -111,6 +107,19 @@ func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 		return workload.Invalidf("spec.geography: %q is none of Federation %s, which has %s", c.Spec.Geography, f.Name, strings.Join(names, ", "))
 	}
 	return nil
+}
+
+// servers are those of the edge that the cascade reads: those that are wanted, and those
+// that stay until another one is well.
+func servers(f *v1alpha1.Federation, c *v1alpha1.Cell, holds workload.Holds) []workload.EdgeServer {
+	all := workload.EdgeServers(f, c)
+	for _, s := range all {
+		second := workload.EdgeServer{Shard: s.Shard, Replica: "b"}
+		if slices.Contains(holds.Servers(), second.Name()) && !slices.Contains(all, second) {
+			all = append(all, second)
+		}
+	}
+	return all
 }
 
 // endpoints are where the cascade reads the edge, and which server is where.
@@ -149,9 +158,9 @@ func before(c *v1alpha1.Cell, is v1alpha1.EdgeServer) []string {
 
 // readable finds out whether the cascade can read the edge where it is now. The
 // Federation leaves out the same ones, by the same rule.
-func readable(c *v1alpha1.Cell, f *v1alpha1.Federation, all []v1alpha1.Cell, seen *workload.Observation) error {
+func readable(c *v1alpha1.Cell, f *v1alpha1.Federation, all []v1alpha1.Cell, turned *workload.Turned) error {
 	now := c.DeepCopy()
-	now.Status.EdgeEndpoints, _ = endpoints(c, workload.EdgeServers(f, c), seen.Pods)
+	now.Status.EdgeEndpoints, _ = endpoints(c, servers(f, c, turned.Holds), turned.Seen.Pods)
 	others := slices.DeleteFunc(slices.Clone(all), func(other v1alpha1.Cell) bool { return other.Name == c.Name })
 	if _, wrong := workload.Settle(f, workload.Feeding(f, append(others, *now))); wrong[c.Name] != nil {
 		return workload.Invalid(wrong[c.Name])

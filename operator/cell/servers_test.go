@@ -1,7 +1,9 @@
 package cell
 
 import (
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -159,7 +161,7 @@ func newTwoPairs(t *testing.T) twoPairs {
 // comes plays the controllers and the kubelet: the pod is ready.
 func (p twoPairs) comes(t *testing.T, name string) {
 	t.Helper()
-	p.RunPod(t, p.Settle(t, name), name+"-0", "127.94.4."+string(rune('1'+len(name))))
+	p.RunPod(t, p.Settle(t, name), name+"-0", strings.TrimSuffix(p.at(name), ":9090"))
 	p.SetReady(t, name+"-0")
 }
 
@@ -223,4 +225,50 @@ func TestAPairIsChangedInTurn(t *testing.T) {
 	p.settles(t, "edge", 1)
 	require.NotContains(t, p.look(t), "is left as it is")
 	require.Equal(t, []string{"next", "next", "next", "next"}, p.images(t))
+	for _, name := range []string{"edge-0-b", "edge-1-b"} {
+		p.goes(t, name)
+		p.comes(t, name)
+	}
+	p.pairBecomesOne(t)
 }
+
+// One server is enough from now on, while the first one of the first pair is lost, and
+// an image is given that takes the first of the second pair a while.
+func (p twoPairs) pairBecomesOne(t *testing.T) {
+	t.Helper()
+	p.goes(t, "edge")
+	f := p.Federation(t, "fleet")
+	f.Spec.Images.Prometheus = "last"
+	require.NoError(t, p.Admin.Update(t.Context(), f))
+	c := p.Cell(t, "asia-1")
+	c.Spec.Edge.Replicas = nil
+	require.NoError(t, p.Admin.Update(t.Context(), c))
+	require.Contains(t, p.look(t), "edge-0-b stays, though one server is asked for, until edge is well: edge was changed just now")
+	said := p.look(t)
+	require.Contains(t, said, "edge-0-b stays, though one server is asked for, until edge is well: edge is not ready")
+	require.Contains(t, said, "edge-1-b stays, though one server is asked for, until edge-1-a is well: edge-1-a is not ready")
+	require.Equal(t, []string{"last", "next", "last", "next"}, p.images(t))
+	require.Contains(t, p.Cell(t, "asia-1").Status.EdgeServers, v1alpha1.EdgeServer{Shard: 0, Replica: "b", Endpoint: p.at("edge-0-b")}, "the cascade goes on reading it")
+
+	p.goes(t, "edge-1-a")
+	p.comes(t, "edge-1-a")
+	require.Contains(t, p.look(t), "edge-1-a has not been ready for long enough", "the cascade does not know its new address yet")
+	p.settles(t, "edge-1-a", 1)
+	require.NotContains(t, p.look(t), "edge-1-b")
+	gone := func(name string) bool {
+		return apierrors.IsNotFound(p.Admin.Get(t.Context(), testkit.Key(name), &appsv1.StatefulSet{}))
+	}
+	require.True(t, gone("edge-1-b"))
+	require.False(t, gone("edge-0-b"), "it is the only one that is well")
+
+	change := regexp.MustCompile(`To let edge-0-b go all the same: kubectl annotate --overwrite cell asia-1 pharos.dev/proceed=(\S+)`).FindStringSubmatch(p.look(t))
+	require.NotNil(t, change)
+	c = p.Cell(t, "asia-1")
+	metav1.SetMetaDataAnnotation(&c.ObjectMeta, workload.AnnotationProceed, change[1])
+	require.NoError(t, p.Admin.Update(t.Context(), c))
+	p.look(t)
+	require.True(t, gone("edge-0-b"), "a person lets it go")
+}
+
+// at is where the pod of a server is.
+func (p twoPairs) at(name string) string { return "127.94.4." + string(rune('1'+len(name))) + ":9090" }

@@ -60,7 +60,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	every := r.All(&v1alpha1.FederationList{})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("federation").
-		For(&v1alpha1.Federation{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.Federation{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&appsv1.Deployment{}).
 		Owns(&corev1.Service{}).
@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// Read live: a status older than our own last report would be told again.
 	f := &v1alpha1.Federation{}
 	if err := r.Live.Get(ctx, req.NamespacedName, f); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, r.reporter.Gone(req.Name, err)
 	}
 	if !f.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // the parts go with their owner
@@ -106,7 +106,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	hold, lost := homeless(f, cells.Items)
 	found.homeless = lost
 	if found.followed = refuse(f, workload.InCharge(all.Items), hold, lost); found.followed == nil {
-		found.notes, found.again, found.followed = r.follow(ctx, f, feeding)
+		found.done, found.followed = r.follow(ctx, f, feeding)
 	}
 	if apierrors.IsConflict(found.followed) {
 		return ctrl.Result{RequeueAfter: behind}, nil // what was read is not what is there any more
@@ -124,7 +124,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if found.followed != nil {
 		return ctrl.Result{}, found.followed
 	}
-	return ctrl.Result{RequeueAfter: cmp.Or(found.again, measureEvery(f))}, nil
+	return ctrl.Result{RequeueAfter: cmp.Or(found.done.again, measureEvery(f))}, nil
 }
 
 // refuse says why nothing in the hub may be made as the Federation says, or nil.
@@ -138,7 +138,7 @@ func refuse(f, chief *v1alpha1.Federation, hold bool, lost error) error {
 // lookAgain is when the plan may go on without anything in the hub having
 // changed: soon while cells move or are divided anew, cascades are to go or a central
 // is to be changed, else when they are measured again.
-func lookAgain(f *v1alpha1.Federation, retiring, held []string) time.Duration {
+func lookAgain(f *v1alpha1.Federation, retiring []string, held workload.Holds) time.Duration {
 	if changing(f) || len(retiring) > 0 || len(held) > 0 {
 		return 2 * workload.Interval(f)
 	}
@@ -146,41 +146,42 @@ func lookAgain(f *v1alpha1.Federation, retiring, held []string) time.Duration {
 }
 
 // follow makes the hub as the Federation says. What cannot be rendered changes
-// nothing that runs. It gives what a person should be told, and when to look again.
-func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (notes []string, again time.Duration, err error) {
+// nothing that runs.
+func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (done, error) {
 	layouts, err := r.plan(ctx, f, cells)
 	if err != nil {
-		return nil, 0, err
+		return done{}, err
 	}
 	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace}
 	known, err := p.Known(ctx, r.Client, kinds())
 	if err != nil {
-		return nil, 0, err
+		return done{}, err
 	}
 	wanted := h.services()
 	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, wanted); err != nil {
-		return nil, 0, err
+		return done{}, err
 	}
 	if h.at, err = r.addresses(ctx, p, f); err != nil {
-		return nil, 0, err
+		return done{}, err
 	}
 	if h.given, err = r.given(ctx); err != nil {
-		return nil, 0, err
+		return done{}, err
 	}
 	configs, err := h.render()
 	if err != nil {
-		return nil, 0, workload.Invalid(err)
+		return done{}, workload.Invalid(err)
 	}
 	objects := h.workloads(configs)
-	turned, err := p.ApplyInTurn(ctx, r.Client, r.Live, known, objects, r.turns(f, configs.mark, h.given))
+	turned, err := p.ApplyInTurn(ctx, r.Client, r.Live, known, objects, r.turns(h, configs.mark))
 	if err != nil {
-		return nil, 0, err
+		return done{}, err
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.
 	retiring := r.retiring(ctx, h, known)
-	notes = slices.Concat(layouts.warnings(f), staying(retiring), turned.Notes)
-	spared := workload.Spared(known, slices.Concat(retiring, turned.Held))
-	return notes, lookAgain(f, retiring, turned.Held), p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared...)
+	spared := workload.Spared(known, slices.Concat(retiring, turned.Holds.Servers()))
+	return done{
+		notes: slices.Concat(layouts.warnings(f), staying(retiring)), holds: turned.Holds, again: lookAgain(f, retiring, turned.Holds),
+	}, p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared...)
 }
 
 // plan decides which shard reads which cell, and writes that down before it is
@@ -242,16 +243,24 @@ func kinds() []client.ObjectList {
 	}
 }
 
+// done is what one reconciliation did.
+type done struct {
+	// notes are what a person should be told of it.
+	notes []string
+	// holds are the servers that do not have all of their change yet.
+	holds workload.Holds
+	// again is when to look again.
+	again time.Duration
+}
+
 // found is what one reconciliation found out.
 type found struct {
 	// cells counts those that feed the Federation.
 	cells int
 	// wrong says of the others what is wrong with them.
 	wrong map[string]error
-	// notes are what a person should be told of what was done.
-	notes []string
-	// again is when to look again.
-	again time.Duration
+	// done is what was done, nothing where the Federation could not be followed.
+	done done
 	// homeless is what is wrong with the geographies of cells.
 	homeless error
 	seen     workload.Observation
@@ -270,6 +279,6 @@ func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found f
 	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.notes, Unheard(f), r.missing(ctx, f))),
+		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.done.notes, Unheard(f), r.missing(ctx, f))), Holds: found.done.holds,
 	})
 }

@@ -34,7 +34,7 @@ func crowd(n int) []v1alpha1.Cell {
 // follow makes the hub as a Federation and its cells say.
 func (w *world) follow(t *testing.T, f *v1alpha1.Federation, cells []v1alpha1.Cell) {
 	t.Helper()
-	_, _, err := w.r.follow(t.Context(), f, cells)
+	_, err := w.r.follow(t.Context(), f, cells)
 	require.NoError(t, err)
 }
 

@@ -24,27 +24,60 @@ const newest = "max by (cell, edge_shard) (timestamp(cell:heartbeat:timestamp_se
 // part is one part of a cell.
 type part struct{ cell, edgeShard string }
 
-// turns let a change of the centrals reach one after the other. Wanted is how the files
-// are marked that they are to have, given how those that they were given last.
-func (r *Reconciler) turns(f *v1alpha1.Federation, wanted marked, given map[string]marked) workload.Turns {
+// turns let a change of the centrals reach one after the other, and one of the cascades
+// one of those first. Wanted is how the files are marked that the centrals are to have,
+// given how those that they were given last.
+func (r *Reconciler) turns(h hub, wanted marked) workload.Turns {
 	pair := workload.Pair{First: centralPrefix + replicas()[0], Second: centralPrefix + replicas()[1]}
 	return workload.Turns{
+		Of:    h.f,
 		Pairs: []workload.Pair{pair},
-		Lacks: func(ctx context.Context, server, other string, seen workload.Observation) string {
+		Lacks: func(ctx context.Context, asked workload.Asked) workload.Lack {
 			ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 			defer cancel()
-			t := turn{server: server, other: other, asked: r.ears.of(seen.Serving[server]), beside: r.ears.of(seen.Serving[other]), wanted: given[server]}
-			if server == pair.First {
-				t.wanted, t.above = wanted, given[other]
+			serving := asked.Seen.Serving
+			t := turn{asked: r.ears.serving(asked.Server, serving), beside: r.ears.serving(asked.Other, serving), wanted: h.given[asked.Server]}
+			if asked.Server == pair.First && !asked.Behind {
+				t.wanted, t.above = wanted, h.given[asked.Other]
 			}
-			why, err := r.ears.lacks(ctx, f, t)
-			if err != nil {
-				r.Log.WarnContext(ctx, "asking whether a central may be changed, which stays as it is", slog.String("central", other), slog.Any("error", err))
-				return fmt.Sprintf("not known, because a central does not answer the operator: %v", err)
-			}
-			return why
+			return r.known(r.ears.lacks(ctx, h.f, t))
+		},
+		Row: h.row(),
+		RowLacks: func(ctx context.Context, server string, seen workload.Observation) workload.Lack {
+			ctx, cancel := context.WithTimeout(ctx, listenTimeout)
+			defer cancel()
+			return r.known(r.ears.unheard(ctx, h.f, server, seen))
 		},
 	}
+}
+
+// known takes a server that does not answer for one that lacks something: it may.
+func (r *Reconciler) known(lack workload.Lack, err error) workload.Lack {
+	if err == nil {
+		return lack
+	}
+	r.Log.Warn("asking whether a server may be changed, which stays as it is", slog.Any("error", err))
+	return workload.Lack{Reason: workload.HeldUnknown, What: fmt.Sprintf("not known, because a central does not answer the operator: %v. "+
+		"Let the operator's pod reach that address (NetworkPolicies of %s, a firewall)", err, r.Namespace)}
+}
+
+// informant is a central that can be asked.
+type informant struct {
+	asker
+	name, address string
+}
+
+// failed says which central could not be asked, and where.
+func (w *informant) failed(err error) error {
+	return fmt.Errorf("%s at %s: %w", w.name, w.address, err)
+}
+
+// serving is the central of that name, nil where it serves nobody.
+func (e *ears) serving(name string, serving map[string]string) *informant {
+	if c := e.of(serving[name]); c != nil {
+		return &informant{c, name, serving[name]}
+	}
+	return nil
 }
 
 // given is how the files are marked that each central was given last, nothing where it
@@ -64,9 +97,8 @@ func (r *Reconciler) given(ctx context.Context) (map[string]marked, error) {
 
 // turn is what is known of a central that has to be well before the other is changed.
 type turn struct {
-	server, other string
 	// asked is the central, beside the other one, nil where that serves nobody.
-	asked, beside asker
+	asked, beside *informant
 	// wanted is how the files are marked that it is to have. Those that are newer than
 	// above suffice, where anything is known of that.
 	wanted, above marked
@@ -84,25 +116,25 @@ func (t turn) has(m marked) bool {
 // newest files, it suffices that it has taken newer ones than the second was given.
 // So a fleet that grows all the time holds nothing for ever; the second is then at
 // most one change ahead.
-func (e *ears) lacks(ctx context.Context, f *v1alpha1.Federation, t turn) (string, error) {
+func (e *ears) lacks(ctx context.Context, f *v1alpha1.Federation, t turn) (workload.Lack, error) {
 	if t.asked == nil {
-		return "its address is not known", nil
+		return workload.Lack{Reason: workload.HeldUnknown, What: "its address is not known"}, nil
 	}
 	now, err := t.asked.Loaded(ctx)
 	switch {
 	case err != nil:
-		return "", err
+		return workload.Lack{}, t.asked.failed(err)
 	case now.Refused:
-		return "it refuses its newest configuration, and goes on with the one before; its log says why", nil
+		return workload.Lack{Reason: workload.HeldRefused, What: "it refuses its newest configuration, and goes on with the one before; its log says why"}, nil
 	case !t.has(markIn(now.Config)):
-		return "it has not loaded its newest files yet", nil
+		return workload.Lack{Reason: workload.HeldUnloaded, What: "it has not loaded its newest files yet"}, nil
 	}
 	beats, err := e.ask(ctx, t.asked, "fleet:interval:seconds")
 	if err != nil {
-		return "", err
+		return workload.Lack{}, t.asked.failed(err)
 	}
 	if !slices.ContainsFunc(beats, func(s promapi.Sample) bool { return s.At.After(now.Since) }) {
-		return "it has not evaluated its rules since it loaded them", nil
+		return workload.Lack{Reason: workload.HeldUnloaded, What: "it has not evaluated its rules since it loaded them"}, nil
 	}
 	// A server tells the second in which it loaded them.
 	return e.missing(ctx, f, t, now.Since.Add(time.Second))
@@ -112,16 +144,16 @@ func (e *ears) lacks(ctx context.Context, f *v1alpha1.Federation, t turn) (strin
 // not heard since a time, but for those that left the fleet. What it heard before that may
 // have come by a way that is no more. Where the other hears nothing because it
 // serves nobody, the whole plan has to be heard.
-func (e *ears) missing(ctx context.Context, f *v1alpha1.Federation, t turn, since time.Time) (string, error) {
+func (e *ears) missing(ctx context.Context, f *v1alpha1.Federation, t turn, since time.Time) (workload.Lack, error) {
 	heard, err := e.newest(ctx, t.asked)
 	if err != nil {
-		return "", err
+		return workload.Lack{}, err
 	}
 	needs, why := planned(f, e.now()), "and is the only one that serves"
 	if t.beside != nil {
-		why = "and " + t.other + " does"
+		why = "and " + t.beside.name + " does"
 		if needs, err = e.newest(ctx, t.beside); err != nil {
-			return "", err
+			return workload.Lack{}, err
 		}
 	}
 	late := e.now().Add(-time.Duration(ofLate(workload.Interval(f))) * time.Second)
@@ -132,9 +164,12 @@ func (e *ears) missing(ctx context.Context, f *v1alpha1.Federation, t turn, sinc
 		}
 	}
 	if slices.Sort(lacks); len(lacks) > 0 {
-		return fmt.Sprintf("it has not heard of Cells %s since it loaded its files, %s", list(slices.Compact(lacks)), why), nil
+		return workload.Lack{
+			Reason: workload.HeldUnheard,
+			What:   fmt.Sprintf("it has not heard of Cells %s since it loaded its files, %s", list(slices.Compact(lacks)), why),
+		}, nil
 	}
-	return "", nil
+	return workload.Lack{}, nil
 }
 
 // planned are the parts of all cells of the plan, as if all had been heard just now.
@@ -151,10 +186,10 @@ func planned(f *v1alpha1.Federation, now time.Time) map[part]time.Time {
 }
 
 // newest is when each part of each cell made the newest heartbeat that a central has.
-func (e *ears) newest(ctx context.Context, central asker) (map[part]time.Time, error) {
+func (e *ears) newest(ctx context.Context, central *informant) (map[part]time.Time, error) {
 	samples, err := e.ask(ctx, central, newest)
 	if err != nil {
-		return nil, err
+		return nil, central.failed(err)
 	}
 	out := map[part]time.Time{}
 	for _, s := range samples {

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +32,37 @@ type running struct {
 	// heard is when each cell was heard of last.
 	heard map[string]time.Time
 	down  bool
+	// cascades are those that it hears of, by their geography.
+	cascades map[string]*passing
+}
+
+// passing is a cascade as a central hears of it.
+type passing struct {
+	beat    time.Time
+	refused float64
+	// cells are when each of its cells was heard of from it.
+	cells map[string][]time.Time
+}
+
+// tells answers one of the questions about a cascade.
+func (p *passing) tells(query string, at time.Time) (out []promapi.Sample) {
+	switch window := regexp.MustCompile(`\[([0-9]+)s\]`).FindStringSubmatch(query); {
+	case strings.Contains(query, "cascade:heartbeat"):
+		return []promapi.Sample{{Value: float64(p.beat.Unix())}}
+	case strings.Contains(query, "cascade:config_refused"):
+		return []promapi.Sample{{Value: p.refused}}
+	case window != nil:
+		seconds, _ := strconv.Atoi(window[1])
+		for cell, times := range p.cells {
+			isWithin := func(then time.Time) bool {
+				return !then.After(at) && then.After(at.Add(-time.Duration(seconds)*time.Second))
+			}
+			if slices.ContainsFunc(times, isWithin) {
+				out = append(out, promapi.Sample{Value: 1, Labels: map[string]string{"cell": cell, "edge_shard": "0"}})
+			}
+		}
+	}
+	return out
 }
 
 func (c *running) Loaded(context.Context) (promapi.Loaded, error) {
@@ -37,7 +72,7 @@ func (c *running) Loaded(context.Context) (promapi.Loaded, error) {
 	return c.loaded, nil
 }
 
-func (c *running) Samples(_ context.Context, query string, _ time.Time) (promapi.Answer, error) {
+func (c *running) Samples(_ context.Context, query string, at time.Time) (promapi.Answer, error) {
 	var a promapi.Answer
 	switch {
 	case c.down:
@@ -48,6 +83,9 @@ func (c *running) Samples(_ context.Context, query string, _ time.Time) (promapi
 		for cell, at := range c.heard {
 			a.Samples = append(a.Samples, promapi.Sample{Value: float64(at.UnixMilli()) / 1000, Labels: map[string]string{"cell": cell, "edge_shard": "0"}})
 		}
+	}
+	if of := regexp.MustCompile(`geography="([a-z]+)"`).FindStringSubmatch(query); of != nil && c.cascades[of[1]] != nil {
+		a.Samples = c.cascades[of[1]].tells(query, at)
 	}
 	return a, nil
 }
@@ -93,6 +131,10 @@ func TestCentralsAreChangedInTurn(t *testing.T) {
 		{"an image that does not start is mended", p.brokenIsMended},
 		{"the first one's node is gone", p.nodeGone},
 		{"one that is down keeps the other from being restarted", p.lastOneIsLeft},
+		{"files that need a restart wait for it", p.filesWait},
+		{"a cascade tries a change for all", p.cascadesInTurn},
+		{"a person lets a change pass", p.personAgrees},
+		{"a cascade that is away gets a change, and the others none", p.cascadeLost},
 	} {
 		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
 	}
@@ -174,7 +216,7 @@ func (p *pair) imageInTurn(t *testing.T) {
 	require.Contains(t, p.look(t), "central-a is not ready")
 	p.SetReady(t, "central-a-0")
 	p.a.down = true
-	require.Contains(t, p.look(t), "not known, because a central does not answer the operator: connection refused")
+	require.Contains(t, p.look(t), "not known, because a central does not answer the operator: central-a at 127.92.4.1:9090: connection refused. Let the operator's pod reach that address")
 	p.a.down = false
 	require.Contains(t, p.look(t), "it has not evaluated its rules since it loaded them")
 	p.a.evaluated = p.a.loaded.Since.Add(3 * time.Second)
@@ -242,7 +284,7 @@ func (p *pair) brokenIsMended(t *testing.T) {
 	require.NotContains(t, p.look(t), "central-")
 	// It is away again, and nothing waits: nobody is told to end the last one.
 	p.stop(t, "central-a")
-	require.NotContains(t, p.look(t), "scale statefulset")
+	require.NotContains(t, p.look(t), "kubectl annotate")
 	p.runPod(t, "central-a", "127.92.4.1")
 }
 
@@ -252,7 +294,7 @@ func (p *pair) nodeGone(t *testing.T) {
 	p.look(t)
 	said := p.look(t)
 	require.Contains(t, said, "if its node is gone for good, delete that Node")
-	require.Contains(t, said, "kubectl -n pharos-system scale statefulset central-b --replicas=0")
+	require.Regexp(t, "To change central-b without that: kubectl annotate --overwrite federation fleet pharos.dev/proceed=central-b[.][0-9a-f]{12};", said)
 	require.Equal(t, newImage, p.image(t, "central-b"), "it is the only one that is left")
 
 	set := p.StatefulSet(t, "central-b")
@@ -307,9 +349,9 @@ func TestTheSecondCentralIsNotLeftBehind(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEars(slog.New(slog.DiscardHandler))
 			first := &running{loaded: promapi.Loaded{Config: c.has.file()}, evaluated: time.Now()}
-			why, err := e.lacks(t.Context(), &v1alpha1.Federation{}, turn{asked: first, wanted: c.wanted, above: c.given})
+			lack, err := e.lacks(t.Context(), &v1alpha1.Federation{}, turn{asked: &informant{asker: first}, wanted: c.wanted, above: c.given})
 			require.NoError(t, err)
-			require.Equal(t, c.held, why != "", why)
+			require.Equal(t, c.held, !lack.Nothing(), lack)
 		})
 	}
 }
@@ -341,16 +383,16 @@ func TestACentralIsWellByWhatItHearsSince(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := newEars(slog.New(slog.DiscardHandler))
-			asked := turn{other: "central-b", asked: &running{loaded: promapi.Loaded{Since: since}, evaluated: now, heard: c.heard}}
+			asked := turn{asked: &informant{asker: &running{loaded: promapi.Loaded{Since: since}, evaluated: now, heard: c.heard}}}
 			if c.other != nil {
-				asked.beside = &running{heard: c.other}
+				asked.beside = &informant{asker: &running{heard: c.other}, name: "central-b"}
 			}
-			why, err := e.lacks(t.Context(), f, asked)
+			lack, err := e.lacks(t.Context(), f, asked)
 			require.NoError(t, err)
 			if c.lacks == "" {
-				require.Empty(t, why)
+				require.True(t, lack.Nothing(), lack)
 			} else {
-				require.Contains(t, why, "it has not heard of Cells "+c.lacks)
+				require.Contains(t, lack.What, "it has not heard of Cells "+c.lacks)
 			}
 		})
 	}

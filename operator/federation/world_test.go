@@ -24,6 +24,7 @@ type world struct {
 	// operator acts with the rights of the account operator, and no more.
 	operator client.Client
 	r        *Reconciler
+	registry *prometheus.Registry
 }
 
 func newWorld(t *testing.T) *world {
@@ -39,8 +40,9 @@ func newWorld(t *testing.T) *world {
 func (w *world) anew(t *testing.T) {
 	t.Helper()
 	var err error
+	w.registry = prometheus.NewRegistry()
 	w.r, err = New(workload.Options{
-		Client: w.operator, Live: w.operator, Recorder: events.NewFakeRecorder(64), Registry: prometheus.NewRegistry(),
+		Client: w.operator, Live: w.operator, Recorder: events.NewFakeRecorder(64), Registry: w.registry,
 		Log: slog.New(slog.DiscardHandler), Namespace: deploy.Namespace,
 	})
 	require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,10 +32,22 @@ type Observation struct {
 	// Serving is the address of a pod that is ready, whatever it was made of, of each
 	// workload that has one.
 	Serving map[string]string
+	// Since is when that pod was made.
+	Since map[string]time.Time
+	// Unproven are the StatefulSets of which no pod has been ready since they were
+	// changed last.
+	Unproven map[string]bool
 	// Served are the StatefulSets of which a pod was ready once, where that was written down.
 	Served map[string]bool
 	// Settled are the StatefulSets that have been ready for as long as they ask for.
 	Settled map[string]bool
+}
+
+func unseen() Observation {
+	return Observation{
+		Pods: map[string][]string{}, Serving: map[string]string{}, Since: map[string]time.Time{},
+		Unproven: map[string]bool{}, Served: map[string]bool{}, Settled: map[string]bool{},
+	}
 }
 
 // Part is what was seen of a workload, nothing if there is none.
@@ -78,6 +91,9 @@ type set struct {
 	// available counts the pods that have been ready for long enough.
 	available int32
 	served    bool
+	// unproven says that no pod of the newest revision was ready yet, as the
+	// StatefulSet's controller writes down.
+	unproven bool
 }
 
 // Observe reads the workloads of the place and their pods. A pod counts as
@@ -91,11 +107,10 @@ func (p Place) Observe(ctx context.Context, c client.Reader) (Observation, error
 	if err := c.List(ctx, &pods, client.InNamespace(p.Namespace), client.MatchingLabels{v1alpha1.LabelManagedBy: "pharos"}); err != nil {
 		return Observation{}, fmt.Errorf("listing pods: %w", err)
 	}
-	o := Observation{Pods: map[string][]string{}, Serving: map[string]string{}, Served: map[string]bool{}, Settled: map[string]bool{}}
+	o := unseen()
 	for _, s := range sets {
-		part, addresses, serving := s.observe(pods.Items)
-		o.Parts = append(o.Parts, part)
-		o.Pods[s.name], o.Serving[s.name] = addresses, serving
+		o.Parts = append(o.Parts, s.observe(pods.Items, &o))
+		o.Unproven[s.name] = s.unproven
 		o.Served[s.name], o.Settled[s.name] = s.served, !s.behind && s.available >= s.desired
 	}
 	return o, nil
@@ -118,6 +133,7 @@ func (p Place) sets(ctx context.Context, c client.Reader) ([]set, error) {
 		sets = append(sets, set{
 			name: s.Name, desired: ptr.Deref(s.Spec.Replicas, 1), behind: s.Status.ObservedGeneration < s.Generation, revision: s.Status.UpdateRevision,
 			selector: s.Spec.Selector.MatchLabels, port: port(s.Spec.Template), available: s.Status.AvailableReplicas, served: s.Annotations[AnnotationServed] != "",
+			unproven: s.Status.ObservedGeneration < s.Generation || s.Status.CurrentRevision != s.Status.UpdateRevision,
 		})
 	}
 	for _, d := range deployments.Items {
@@ -130,8 +146,10 @@ func (p Place) sets(ctx context.Context, c client.Reader) ([]set, error) {
 	return sets, nil
 }
 
-func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string, serving string) {
-	part = v1alpha1.PartStatus{Name: s.name, Desired: s.desired}
+// observe gives what is told of the workload, and adds its pods to the rest.
+func (s set) observe(pods []corev1.Pod, o *Observation) v1alpha1.PartStatus {
+	var all []string
+	part := v1alpha1.PartStatus{Name: s.name, Desired: s.desired}
 	for _, p := range pods {
 		if !matches(s.selector, p.Labels) || !serves(&p) {
 			continue
@@ -139,7 +157,7 @@ func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string,
 		address := net.JoinHostPort(p.Status.PodIP, strconv.Itoa(int(s.port)))
 		all = append(all, address)
 		if ready(&p) {
-			serving = address
+			o.Serving[s.name], o.Since[s.name] = address, p.CreationTimestamp.Time
 		}
 		if !s.behind && ready(&p) && s.made(&p) {
 			part.Ready++
@@ -147,11 +165,12 @@ func (s set) observe(pods []corev1.Pod) (part v1alpha1.PartStatus, all []string,
 		}
 	}
 	slices.Sort(all)
+	o.Pods[s.name] = all
 	slices.Sort(part.Addresses)
 	if len(part.Addresses) > maxAddresses {
 		part.Addresses = part.Addresses[:maxAddresses]
 	}
-	return part, all, serving
+	return part
 }
 
 // made tells whether a pod is of the newest revision. While the old one ends, it is

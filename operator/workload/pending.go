@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -78,6 +80,9 @@ func (t *turner) changes(ctx context.Context, o runtime.ApplyConfiguration) (boo
 	if err := recode(copied, then); err != nil {
 		return false, err
 	}
+	if now, is := live.(*appsv1.StatefulSet); is {
+		t.brings[now.Name] = brings(now, then.(*appsv1.StatefulSet))
+	}
 	return !equality.Semantic.DeepEqual(bare(live), bare(then)), nil
 }
 
@@ -112,4 +117,38 @@ func bare(o client.Object) client.Object {
 		}
 	}
 	return o
+}
+
+// brings tells whether a StatefulSet is to have something that it lacks, and that files
+// may need: a flag, a mount or a ConfigMap that is mounted.
+func brings(now, then *appsv1.StatefulSet) bool {
+	has := provided(now)
+	return slices.ContainsFunc(provided(then), func(what string) bool { return !slices.Contains(has, what) })
+}
+
+// provided is what the files of a pod find there. How much is kept, and where, is in
+// flags too, and no file knows of it.
+func provided(s *appsv1.StatefulSet) []string {
+	var all []string
+	for _, c := range s.Spec.Template.Spec.Containers {
+		for _, arg := range c.Args {
+			if !strings.HasPrefix(arg, "--storage.") {
+				all = append(all, arg)
+			}
+		}
+		for _, m := range c.VolumeMounts {
+			all = append(all, m.MountPath)
+		}
+	}
+	for _, v := range s.Spec.Template.Spec.Volumes {
+		if v.Projected == nil {
+			continue
+		}
+		for _, source := range v.Projected.Sources {
+			if source.ConfigMap != nil {
+				all = append(all, source.ConfigMap.Name)
+			}
+		}
+	}
+	return all
 }

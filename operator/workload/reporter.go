@@ -3,11 +3,14 @@ package workload
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -24,6 +27,10 @@ type Reporter struct {
 	recorder events.EventRecorder
 	log      *slog.Logger
 	reports  *prometheus.CounterVec
+	held     *prometheus.GaugeVec
+
+	mu   sync.Mutex
+	told map[string]map[string]bool
 }
 
 // NewReporter makes the reporter of a kind. Its metric begins at zero for each
@@ -32,12 +39,15 @@ func NewReporter(o Options, kind string, others ...string) *Reporter {
 	r := &Reporter{kind: kind, client: o.Client, recorder: o.Recorder, log: o.Log, reports: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "pharos_" + strings.ToLower(kind) + "_reports_total",
 		Help: "Reconciliations of a " + kind + ", by the reason of the Ready condition they ended with.",
-	}, []string{"reason"})}
+	}, []string{"reason"}), held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "pharos_operator_changes_held", ConstLabels: prometheus.Labels{"kind": kind},
+		Help: "Servers of a Federation or a Cell that do not have all of their change yet, by why. Absent where nothing is held.",
+	}, []string{"name", "reason"}), told: map[string]map[string]bool{}}
 	usual := []string{v1alpha1.ReasonAvailable, v1alpha1.ReasonProgressing, v1alpha1.ReasonInvalid, v1alpha1.ReasonApplyFailed}
 	for _, reason := range append(usual, others...) {
 		r.reports.WithLabelValues(reason)
 	}
-	o.Registry.MustRegister(r.reports)
+	o.Registry.MustRegister(r.reports, r.held)
 	return r
 }
 
@@ -54,13 +64,19 @@ type Report struct {
 	Waiting []string
 	// Note is what the message should say beside that, or nothing.
 	Note string
+	// Holds are the servers that do not have all of their change yet. With a Problem they
+	// are not known, and stay as they were told.
+	Holds Holds
 }
 
 // Report writes the status, if it differs from what was told before.
 func (r *Reporter) Report(ctx context.Context, what Report) error {
 	now := Ready(what.Object.GetGeneration(), what.Problem, what.Waiting)
-	if what.Note != "" {
-		now.Message = bounded(now.Message + "; " + what.Note)
+	if notes := slices.DeleteFunc(slices.Concat([]string{now.Message}, what.Holds.Notes(), []string{what.Note}), func(s string) bool { return s == "" }); len(notes) > 1 {
+		now.Message = bounded(strings.Join(notes, "; "))
+	}
+	if what.Problem == nil {
+		r.tellHolds(what.Object, what.Holds)
 	}
 	before := ""
 	if c := meta.FindStatusCondition(*what.Conditions, v1alpha1.ConditionReady); c != nil {
@@ -89,4 +105,45 @@ func eventType(reason string) string {
 		return corev1.EventTypeWarning
 	}
 	return corev1.EventTypeNormal
+}
+
+// tellHolds tells of each hold once, when it begins, and counts those that there are.
+func (r *Reporter) tellHolds(o client.Object, holds Holds) {
+	before := r.forget(o.GetName())
+	if len(holds) == 0 {
+		return
+	}
+	now := map[string]bool{}
+	for _, h := range holds {
+		now[h.Server] = true
+		r.held.WithLabelValues(o.GetName(), string(h.Reason)).Inc()
+		if h.Note != "" && !before[h.Server] {
+			r.recorder.Eventf(o, nil, corev1.EventTypeNormal, EventHeld, "ChangeInTurn", "%s", h.Note)
+			r.log.Info("change held", slog.String(r.kind, o.GetName()), slog.String("server", h.Server), slog.String("reason", string(h.Reason)), slog.String("note", h.Note))
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told[o.GetName()] = now
+}
+
+// Gone gives the error of reading an object, but for one that is there no more: what
+// was told of its holds is dropped.
+func (r *Reporter) Gone(name string, err error) error {
+	if apierrors.IsNotFound(err) {
+		r.forget(name)
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// forget drops what was told of the holds of an object, and gives which servers that was of.
+func (r *Reporter) forget(name string) map[string]bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.told[name]
+	delete(r.told, name)
+	if len(before) > 0 {
+		r.held.DeletePartialMatch(prometheus.Labels{"name": name})
+	}
+	return before
 }

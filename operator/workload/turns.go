@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,36 +19,57 @@ import (
 // go on while the other is changed.
 type Pair struct{ First, Second string }
 
-// EdgePairs are the servers of a cell's edge that watch the same.
-func EdgePairs(f *v1alpha1.Federation, c *v1alpha1.Cell) []Pair {
+// EdgePairs are the servers of a cell's edge that watch the same, those among them
+// whose second one is known in the cell and is to go.
+func EdgePairs(f *v1alpha1.Federation, c *v1alpha1.Cell, known map[string]bool) []Pair {
+	if c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
+		return nil
+	}
 	var pairs []Pair
 	for _, s := range EdgeServers(f, c) {
-		if s.Replica == replicas[1] {
-			pairs = append(pairs, Pair{First: EdgeServer{Shard: s.Shard, Replica: replicas[0]}.Name(), Second: s.Name()})
+		second := EdgeServer{Shard: s.Shard, Replica: replicas[1]}.Name()
+		if s.Replica == replicas[0] && (EdgeReplicas(f, c) > 1 || known["StatefulSet "+second]) {
+			pairs = append(pairs, Pair{First: s.Name(), Second: second})
 		}
 	}
 	return pairs
 }
 
-// Turns are the pairs of a place and how a change goes from one server of a pair to
-// the other.
+// Turns are the pairs of a place, and the servers that stand in for nobody, and how a
+// change goes from one server to the next.
 type Turns struct {
 	Pairs []Pair
-	// Lacks says what a server, whose pod is ready, still needs before the other of its
-	// pair may be changed, or nothing. Nil means that a server suffices which has been
-	// ready for as long as its StatefulSet asks for.
-	Lacks func(ctx context.Context, server, other string, seen Observation) string
+	// Lacks says what a server of a pair, whose pod is ready, still needs before the
+	// other one may be changed, or nothing. Nil means that a server suffices which has
+	// been ready for as long as its StatefulSet asks for.
+	Lacks func(ctx context.Context, asked Asked) Lack
+	// Row are the servers that stand in for nobody, the one that is to be changed
+	// first in front.
+	Row []string
+	// RowLacks says what a server of the row, whose pod is ready, still needs before
+	// another may be restarted, or nothing.
+	RowLacks func(ctx context.Context, server string, seen Observation) Lack
+	// Of is the object that the place is made for. A person lets a change pass by an
+	// annotation of it.
+	Of client.Object
+}
+
+// Asked is a server of a pair that has to be well before the other is changed.
+type Asked struct {
+	Server, Other string
+	// Behind is set where the server was not given its newest files, because they need
+	// a restart that has to wait.
+	Behind bool
+	Seen   Observation
 }
 
 // Turned is how far a change has come.
 type Turned struct {
 	// Seen is what runs, of what is wanted, after everything was written.
 	Seen Observation
-	// Held are the servers that do not have all of their change yet. What they were
+	// Holds are the servers that do not have all of their change yet. What they were
 	// given before must stay.
-	Held []string
-	// Notes say in words what is held, why, and what a person can do.
-	Notes []string
+	Holds Holds
 }
 
 // turner applies the changes of one place.
@@ -57,13 +80,16 @@ type turner struct {
 	seen   Observation
 	out    Turned
 	wrote  bool
+	// brings are the StatefulSets that are to have what they lack as they are, and
+	// that new files may need: a flag, a mount, a ConfigMap that is mounted.
+	brings map[string]bool
 }
 
-// ApplyInTurn is ApplyOwn, and lets no change reach both servers of a pair at once.
-// The first one gets it, and the second when the first has been seen to be well
-// with it; what is not known counts as not well. Nor is the first one restarted while
-// it is the only one that is well. What runs says how far a change has come, whoever
-// looks.
+// ApplyInTurn is ApplyOwn, and lets no change reach both servers of a pair at once,
+// nor restart two servers of the row. Of a pair the first one gets it, and the second when
+// the first has been seen to be well with it; what is not known counts as not well. Nor
+// is the first one restarted while it is the only one that is well. What runs says how
+// far a change has come, whoever looks.
 func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Reader, known map[string]bool, objects Objects, turns Turns) (Turned, error) {
 	if err := p.checkOwn(ctx, live, known, objects); err != nil {
 		return Turned{}, err
@@ -76,7 +102,10 @@ func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Rea
 	if err != nil {
 		return Turned{}, fmt.Errorf("looking whose turn it is: %w", err)
 	}
-	t := turner{Turns: turns, place: p, client: c, seen: seen}
+	t := turner{Turns: turns, place: p, client: c, seen: seen, brings: map[string]bool{}}
+	if err := t.changeRow(ctx, servers); err != nil {
+		return Turned{}, err
+	}
 	for _, pair := range turns.Pairs {
 		if err := t.change(ctx, pair, servers[pair.First], servers[pair.Second]); err != nil {
 			return Turned{}, err
@@ -91,12 +120,12 @@ func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Rea
 	return t.out, nil
 }
 
-// part takes the objects of each server of a pair out of all.
+// part takes the objects of each server that is changed in turn out of all.
 func (t Turns) part(objects Objects) (others Objects, servers map[string]Objects) {
 	servers = map[string]Objects{}
 	for _, o := range objects {
 		server := OwnerOf(Name(o))
-		if slices.ContainsFunc(t.Pairs, func(p Pair) bool { return server == p.First || server == p.Second }) {
+		if slices.Contains(t.Row, server) || slices.ContainsFunc(t.Pairs, func(p Pair) bool { return server == p.First || server == p.Second }) {
 			servers[server] = append(servers[server], o)
 		} else {
 			others = append(others, o)
@@ -124,7 +153,8 @@ func Spared(known map[string]bool, parts []string) []string {
 	return all
 }
 
-// change gives each server of a pair what it may have now of what would change it.
+// change gives each server of a pair what it may have now of what would change it. A
+// second one without objects is to go.
 func (t *turner) change(ctx context.Context, pair Pair, first, second Objects) error {
 	if err := t.remember(ctx, pair.Second); err != nil {
 		return err
@@ -137,25 +167,54 @@ func (t *turner) change(ctx context.Context, pair Pair, first, second Objects) e
 	if err != nil {
 		return err
 	}
-	kept := t.keepsFirst(ctx, pair, toFirst)
-	if kept != "" {
-		toFirst = slices.DeleteFunc(toFirst, restarts)
-		t.hold(pair.First, fmt.Sprintf("%s is not restarted while %s is not well: %s. To restart %[1]s all the same: kubectl -n %[4]s scale statefulset %[1]s --replicas=0",
-			pair.First, pair.Second, kept, t.place.Namespace))
+	behind := false
+	if kept := t.keepsFirst(ctx, pair, toFirst); !kept.Nothing() && len(second) > 0 {
+		var held Objects
+		toFirst, held = t.withoutRestart(pair.First, toFirst)
+		behind = len(held) > 1
+		t.hold(pair.First, kept, held, "%s is not restarted while %s is not well: %s. To restart %[1]s all the same", pair.First, pair.Second, kept.What)
 	}
-	if err := t.write(ctx, toFirst); err != nil || len(toSecond) == 0 {
+	if err := t.write(ctx, toFirst); err != nil {
 		return err
 	}
-	if why := t.holdsSecond(ctx, pair, len(toFirst) > 0); why != "" {
-		t.hold(pair.Second, fmt.Sprintf("%s is left as it is until %s has taken up what it was given: %s. To change %[1]s without that: kubectl -n %[4]s scale statefulset %[1]s --replicas=0",
-			pair.Second, pair.First, why, t.place.Namespace))
-		return nil
+	why := t.holdsSecond(ctx, pair, len(toFirst) > 0, behind)
+	if len(second) == 0 {
+		return t.letGo(ctx, pair, why)
 	}
-	return t.write(ctx, toSecond)
+	if len(toSecond) == 0 || why.Nothing() || t.agreed(pair.Second, toSecond) {
+		return t.write(ctx, toSecond)
+	}
+	t.hold(pair.Second, why, toSecond, "%s is left as it is until %s has taken up what it was given: %s. To change %[1]s without that", pair.Second, pair.First, why.What)
+	return nil
 }
 
-func (t *turner) hold(server, note string) {
-	t.out.Held, t.out.Notes = append(t.out.Held, server), append(t.out.Notes, note)
+// letGo holds a second server that is not wanted any more while the first is not well.
+func (t *turner) letGo(ctx context.Context, pair Pair, why Lack) error {
+	var second appsv1.StatefulSet
+	err := t.client.Get(ctx, client.ObjectKey{Namespace: t.place.Namespace, Name: pair.Second}, &second)
+	if apierrors.IsNotFound(err) || (err == nil && why.Nothing()) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for %s, which is to go: %w", pair.Second, err)
+	}
+	if change := pair.Second + "." + string(second.UID); t.permit() != change {
+		t.holdBy(pair.Second, why, change, "%s stays, though one server is asked for, until %s is well: %s. To let %[1]s go all the same", pair.Second, pair.First, why.What)
+	}
+	return nil
+}
+
+// withoutRestart parts a change into what the server may have without being restarted,
+// and what must wait: its StatefulSet, and all files where that brings what they may need.
+func (t *turner) withoutRestart(server string, change Objects) (now, later Objects) {
+	for _, o := range change {
+		if restarts(o) || t.brings[server] {
+			later = append(later, o)
+		} else {
+			now = append(now, o)
+		}
+	}
+	return now, later
 }
 
 func (t *turner) write(ctx context.Context, objects Objects) error {
@@ -165,39 +224,51 @@ func (t *turner) write(ctx context.Context, objects Objects) error {
 
 // keepsFirst says why a change that restarts the first server must wait, or nothing.
 // One that serves nobody has nothing to lose.
-func (t *turner) keepsFirst(ctx context.Context, pair Pair, change Objects) string {
+func (t *turner) keepsFirst(ctx context.Context, pair Pair, change Objects) Lack {
 	if t.seen.Serving[pair.First] == "" || !slices.ContainsFunc(change, restarts) {
-		return ""
+		return Lack{}
 	}
-	return t.ails(ctx, pair.Second, pair.First)
+	why := t.ails(ctx, Asked{Server: pair.Second, Other: pair.First, Seen: t.seen})
+	if _, held := t.withoutRestart(pair.First, change); !why.Nothing() && t.agreed(pair.First, held) {
+		return Lack{}
+	}
+	return why
 }
 
 // holdsSecond says why the second server may not be changed now, or nothing. One that
 // has never served anybody, or that a person scaled to nought, has nothing to lose.
 // Where the first waits to be restarted, and is well as it is, the change may mend the
 // second.
-func (t *turner) holdsSecond(ctx context.Context, pair Pair, firstIsChanged bool) string {
+func (t *turner) holdsSecond(ctx context.Context, pair Pair, firstIsChanged, firstIsBehind bool) Lack {
 	switch {
 	case !t.seen.Served[pair.Second] || t.seen.Part(pair.Second).Desired == 0:
-		return ""
+		return Lack{}
 	case firstIsChanged:
-		return fmt.Sprintf("%s was changed just now", pair.First)
+		return Lack{HeldChanged, fmt.Sprintf("%s was changed just now", pair.First)}
 	}
-	return t.ails(ctx, pair.First, pair.Second)
+	return t.ails(ctx, Asked{Server: pair.First, Other: pair.Second, Behind: firstIsBehind, Seen: t.seen})
 }
 
 // ails says what a server lacks of being well, or nothing.
-func (t *turner) ails(ctx context.Context, server, other string) string {
-	part := t.seen.Part(server)
-	switch {
-	case part.Desired == 0 || part.Ready < part.Desired:
-		return fmt.Sprintf("%s is not ready (kubectl -n %s describe pod %[1]s-0; if its node is gone for good, delete that Node)", server, t.place.Namespace)
-	case t.Lacks != nil:
-		return t.Lacks(ctx, server, other, t.seen)
-	case !t.seen.Settled[server]:
-		return fmt.Sprintf("%s has not been ready for long enough (minReadySeconds of its StatefulSet)", server)
+func (t *turner) ails(ctx context.Context, asked Asked) Lack {
+	if lack := t.unready(asked.Server); !lack.Nothing() {
+		return lack
 	}
-	return ""
+	if t.Lacks != nil {
+		return t.Lacks(ctx, asked)
+	}
+	if !t.seen.Settled[asked.Server] {
+		return Lack{HeldUnsettled, fmt.Sprintf("%s has not been ready for long enough (minReadySeconds of its StatefulSet)", asked.Server)}
+	}
+	return Lack{}
+}
+
+// unready says that a server is not ready as it should be now, or nothing.
+func (t *turner) unready(server string) Lack {
+	if part := t.seen.Part(server); part.Desired == 0 || part.Ready < part.Desired {
+		return Lack{HeldUnready, fmt.Sprintf("%s is not ready (kubectl -n %s describe pod %[1]s-0; if its node is gone for good, delete that Node)", server, t.place.Namespace)}
+	}
+	return Lack{}
 }
 
 // restarts tells whether a change of an object changes the pod.

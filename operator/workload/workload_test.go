@@ -136,25 +136,29 @@ func TestObserveCountsOnlyReadyPodsOfTheLatestChange(t *testing.T) {
 		pod("another's", "10.0.0.6", func(p *corev1.Pod) { p.Labels["component"] = "central" }),
 	}
 	s := set{name: "edge", desired: 3, selector: selector, port: 9090}
-	part, all, _ := s.observe(pods)
+	observe := func() (v1alpha1.PartStatus, Observation) {
+		o := unseen()
+		return s.observe(pods, &o), o
+	}
+	part, seen := observe()
 	require.EqualValues(t, 3, part.Ready)
 	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "[fd00::1]:9090"}, part.Addresses)
-	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "10.0.0.3:9090", "[fd00::1]:9090"}, all)
+	require.Equal(t, []string{"10.0.0.1:9090", "10.0.0.2:9090", "10.0.0.3:9090", "[fd00::1]:9090"}, seen.Pods["edge"])
 	require.Empty(t, Observation{Parts: []v1alpha1.PartStatus{part}}.Waiting())
 
 	// The pods that there are go on until those of the new revision take their place.
 	s.revision = "new"
 	pods[0].Labels[appsv1.ControllerRevisionHashLabelKey] = "new"
-	part, _, serving := s.observe(pods)
+	part, seen = observe()
 	require.EqualValues(t, 1, part.Ready)
-	require.NotEmpty(t, serving)
+	require.NotEmpty(t, seen.Serving["edge"])
 	s.revision = "newest"
-	part, _, serving = s.observe(pods)
+	part, seen = observe()
 	require.Zero(t, part.Ready)
-	require.NotEmpty(t, serving)
+	require.NotEmpty(t, seen.Serving["edge"])
 
 	s.behind = true
-	part, _, _ = s.observe(pods)
+	part, _ = observe()
 	require.Zero(t, part.Ready)
 	require.Equal(t, []string{"edge"}, Observation{Parts: []v1alpha1.PartStatus{part}}.Waiting())
 }
