@@ -47,8 +47,24 @@ func Root(t testing.TB) string {
 // APIServer starts a real kube-apiserver with an etcd of its own and the
 // custom resources of Pharos, and stops both when the test ends. The returned
 // configuration is an administrator's. A start takes some seconds: share one
-// among subtests.
+// among subtests, and among the tests of a package (Shared).
 func APIServer(t testing.TB) *rest.Config {
+	t.Helper()
+	env := environment(t)
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("starting kube-apiserver: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Errorf("stopping kube-apiserver: %v", err)
+		}
+	})
+	return config
+}
+
+// environment is what an API server starts with.
+func environment(t testing.TB) *envtest.Environment {
 	t.Helper()
 	env := &envtest.Environment{
 		Scheme:                kube.Scheme(),
@@ -62,14 +78,5 @@ func APIServer(t testing.TB) *rest.Config {
 	}
 	env.ControlPlane.Etcd = &envtest.Etcd{Path: Binary(t, "etcd")}
 	env.ControlPlane.APIServer = &envtest.APIServer{Path: Binary(t, "kube-apiserver")}
-	config, err := env.Start()
-	if err != nil {
-		t.Fatalf("starting kube-apiserver: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stopping kube-apiserver: %v", err)
-		}
-	})
-	return config
+	return env
 }

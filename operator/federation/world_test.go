@@ -29,7 +29,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: testkit.NewWorld(t)}
+	w := &world{World: servers.World(t)}
 	w.InstallHub(t)
 	w.operator = testkit.Client(t, testkit.As(w.Config, "operator"))
 	w.anew(t)
