@@ -18,12 +18,15 @@ RACE := $(shell command -v $$(go env CC) >/dev/null && echo -race)
 #
 # Rules and rendering have no goroutine of ours, and what they mostly run is
 # Prometheus' own library, ten times as slowly with the race detector: they go
-# without it.
-PURE = ./rules/... ./dashboards ./cascade ./central ./edge
-UNIT = packages=$$(go list ./... | grep -v -E '/pharos/(test/.*|rules(/.*)?|dashboards|cascade|central|edge)$$')
+# without it. A tree is rendered by several goroutines, but the same few lines of
+# it are run by each test: some are run with it, and all without.
+PURE = ./rules/... ./dashboards ./cascade ./central ./edge ./operator/tree
+RENDERED_TOGETHER = '^(TestEverythingRenderedIsAccepted|TestTheSameFleetGivesTheSameBytes|TestTwoRendersDoNotMeet|TestWriteFollowsTheFleet)$$'
+# Those that take longest begin first, so that none of them is left alone at the end.
+SLOWEST = ./operator/federation ./edge/agent ./remediator/controller ./operator/cell
+UNIT = packages="$(SLOWEST) $$(go list ./... | grep -v -E '/pharos/(test/.*|rules(/.*)?|dashboards|cascade|central|edge|edge/agent|operator/(tree|federation|cell)|remediator/controller)$$')"
 # Tests of the whole: stock servers that wait for each other, and share objects with
-# bin/pharos. Those that take longest begin first, so that none of them is left
-# alone at the end.
+# bin/pharos. The longest begin first here, too.
 LONGEST = ./test/tiers ./test/links ./test/split
 WHOLE = packages="$(LONGEST) $$(go list ./test/... | grep -v -E '/test/(e2e|tiers|links|split)$$')"
 # The packages that have a benchmark: linking the tests of the others takes
@@ -51,33 +54,42 @@ build: ## Build bin/pharos
 test: build ## Run every test: units, rules, controllers on real servers, end to end
 	@$(if $(RACE),,echo '!! NO RACE DETECTOR: there is no C compiler here, which it needs')
 	@$(MAKE) -j2 servers test-objects
-	@$(MAKE) -j2 test-end-to-end test-units
-	@$(MAKE) test-whole
+	@$(MAKE) -j3 test-servers test-units test-rules
 	@$(call say,all tests passed)
 
-# The fleets of the end-to-end tests mostly wait, for minutes, and what they wait
-# for is timed. So they run beside the units, which mostly compute and are nice to
-# them. What they say is kept until they end.
+# Fleets and tiers of real servers mostly wait, for minutes, and what they wait for
+# is timed. So they run beside the units and the rules, which mostly compute and give
+# way to them.
+.PHONY: test-servers
+test-servers:
+	@$(MAKE) test-end-to-end
+	@$(MAKE) test-whole
+
+# What the fleets say is kept until they end.
 .PHONY: test-end-to-end
 test-end-to-end:
 	@$(call say,end to end: fleets on this machine. They say how it goes in $(END_TO_END))
 	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/... > $(END_TO_END) 2>&1 && ended=$$? || ended=$$?; \
 		cat $(END_TO_END); exit $$ended
 
-.PHONY: test-units
-test-units:
-	@$(call say,unit tests · controllers on a real kube-apiserver)
-# More packages at once than there are processors: most tests wait for servers.
-	@$(UNIT); nice -n 5 go test $(RACE) -p 4 -timeout 15m $$packages
-	@$(call say,rules by promtool · what is rendered · what the race detector leaves out)
-	@nice -n 5 go test -trimpath -p 4 -timeout 15m $(PURE)
-	@nice -n 5 go test -trimpath -timeout 5m -run '^(TestTenThousand|TestScripts)' ./operator/federation ./cmd/pharos
-
 # Real servers whose intervals are a second: no more at once than the processors carry.
 .PHONY: test-whole
 test-whole:
 	@$(call say,tiers · links · splits · sources on real servers · a fleet through bad days)
 	@$(WHOLE); go test -trimpath -p 3 -timeout 15m $$packages
+
+.PHONY: test-units
+test-units:
+	@$(call say,unit tests · controllers on a real kube-apiserver)
+# More packages at once than there are processors: most tests wait for servers.
+	@$(UNIT); nice -n 10 go test $(RACE) -p 3 -timeout 15m $$packages
+	@nice -n 10 go test $(RACE) -timeout 15m -run $(RENDERED_TOGETHER) ./operator/tree
+
+.PHONY: test-rules
+test-rules:
+	@$(call say,rules by promtool · what is rendered · what the race detector leaves out)
+	@nice -n 10 go test -trimpath -p 2 -timeout 15m $(PURE)
+	@nice -n 10 go test -trimpath -timeout 5m -run '^(TestTenThousand|TestScripts)' ./operator/federation ./cmd/pharos
 
 # The servers and the tests' objects are built side by side: either alone leaves
 # a core idle while it links or compiles one large package.
