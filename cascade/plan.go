@@ -38,6 +38,9 @@ type Load struct {
 type Placement struct {
 	Cell        string
 	Shard, Next int
+	// Beside says that the centrals expect the cell of another geography, which reads
+	// it as well. A plan has it from nobody, and says it of no cell.
+	Beside bool
 }
 
 // Moving tells whether two shards read the cell.
@@ -174,9 +177,9 @@ func (p *planner) recall(previous []Placement) {
 			p.changed(c.Cell, "is gone from shard %d", c.Shard)
 		case twice:
 			p.warn("the plan before has cell %q twice: shard %d is not followed", c.Cell, c.Shard)
-		case !possible(c.Shard):
+		case !Possible(c.Shard):
 			p.warn("the plan before has cell %q on shard %d, which cannot be: the cell is placed anew", c.Cell, c.Shard)
-		case !possible(c.Next):
+		case !Possible(c.Next):
 			p.warn("the plan before moves cell %q to shard %d, which cannot be: the cell stays", c.Cell, c.Next)
 			p.put(c.Cell, c.Shard, c.Shard)
 		default:
@@ -185,7 +188,8 @@ func (p *planner) recall(previous []Placement) {
 	}
 }
 
-func possible(shard int) bool { return shard >= 0 && shard <= maxShard }
+// Possible tells whether a cascade can have the number.
+func Possible(shard int) bool { return shard >= 0 && shard <= maxShard }
 
 // finish ends the moves of cells that the next shard has taken up.
 func (p *planner) finish(warm map[string]bool) {

@@ -74,6 +74,10 @@ type CellPlacement struct {
 	// MovingTo is a second shard that reads it as well, and will read it alone.
 	// +optional
 	MovingTo *int32 `json:"movingTo,omitempty"`
+	// Reading is Beside while the cell goes from one geography to another, in that of the
+	// two of which the centrals do not expect it. Unset means that they expect it here.
+	// +optional
+	Reading CellReading `json:"reading,omitempty"`
 	// Series that it brought when that was last measured, within a quarter. 0
 	// means that it was never measured.
 	// +optional
@@ -87,6 +91,13 @@ type CellPlacement struct {
 	// +optional
 	EdgeShardsBeside *int32 `json:"edgeShardsBeside,omitempty"`
 }
+
+// CellReading says how a geography reads a cell that two of them read.
+// +kubebuilder:validation:Enum=Beside
+type CellReading string
+
+// ReadingBeside is a geography that reads a cell which the centrals expect of another.
+const ReadingBeside CellReading = "Beside"
 
 // PartStatus is one workload that the operator runs.
 type PartStatus struct {

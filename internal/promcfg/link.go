@@ -151,6 +151,8 @@ type Receiver struct {
 	Name string
 	// URL that is written to, in full: that of a Prometheus ends in ReceivePath.
 	URL string
+	// Relabel is done last with what is written to it, and with nothing that others get.
+	Relabel []Relabel
 }
 
 const (

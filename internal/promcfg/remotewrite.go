@@ -87,7 +87,7 @@ func (s Stream) To(r Receiver) RemoteWrite {
 		RemoteTimeout:        Duration(cmp.Or(s.Timeout, maxTimeout)),
 		ProtobufMessage:      cmp.Or(s.Message, WriteV2),
 		SendNativeHistograms: true,
-		WriteRelabel:         s.Pass,
+		WriteRelabel:         slices.Concat(s.Pass, r.Relabel),
 		Authorization:        s.Credentials.authorization(),
 		TLS:                  s.Credentials.tls(),
 		Queue:                queue(s.Series, s.Interval),

@@ -3,6 +3,10 @@ package cell
 import (
 	"testing"
 
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/prometheus/config"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
@@ -47,4 +51,29 @@ func TestAnEdgeThatWritesShowsTheLinksCredentials(t *testing.T) {
 	secrets, config = mounted()
 	require.Empty(t, secrets)
 	require.NotContains(t, config, "secrets/link")
+}
+
+// While a cell goes from one geography to another, its edge writes to the cascades of
+// both, to each under its own name.
+func TestAnEdgeWritesToBothGeographiesUnderTheirNames(t *testing.T) {
+	f := &v1alpha1.Federation{}
+	f.Spec.Geographies = []v1alpha1.Geography{{Name: "asia"}, {Name: "europe"}}
+	f.Spec.Link = v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "https://{geography}-{shard}.example.org/api/v1/write"}
+	f.Status.Geographies = []v1alpha1.GeographyStatus{
+		{Name: "asia", Cells: []v1alpha1.CellPlacement{{Name: "one", Shard: 3}}},
+		{Name: "europe", Cells: []v1alpha1.CellPlacement{{Name: "one", Reading: v1alpha1.ReadingBeside}}},
+	}
+	c := &v1alpha1.Cell{}
+	c.Name, c.Spec.Geography, c.Spec.Region = "one", "europe", "r"
+	r, err := Render(c, f, "pharos-system", nil)
+	require.NoError(t, err)
+	cfg, err := config.Load(string(r.Files["edge"]["prometheus.yml"]), promslog.NewNopLogger())
+	require.NoError(t, err)
+	written := map[string]string{}
+	for _, w := range cfg.RemoteWriteConfigs {
+		b := labels.NewBuilder(labels.FromStrings("__name__", "cell:heartbeat:timestamp_seconds", "geography", "europe", "region", "r", "cell", "one", "edge_shard", "0"))
+		require.True(t, relabel.ProcessBuilder(b, w.WriteRelabelConfigs...))
+		written[w.URL.Host] = b.Get("geography")
+	}
+	require.Equal(t, map[string]string{"asia-3.example.org": "asia", "europe-0.example.org": "europe"}, written)
 }

@@ -84,35 +84,34 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, c
 }
 
 // receivers are the cascade shards that read the cell by the plan in the
-// Federation's status: both, while it moves. Until there is a plan, nobody is
+// Federation's status: both, while it moves, and those of two geographies, each under
+// its own name, while it goes from one to the other. Until there is a plan, nobody is
 // written to. An External edge is read, whatever the others do.
 func receivers(f *v1alpha1.Federation, c *v1alpha1.Cell) []promcfg.Receiver {
 	if f.Spec.Link.Type != v1alpha1.LinkRemoteWrite || c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
 		return nil
 	}
 	var all []promcfg.Receiver
-	for _, shard := range shards(f, c) {
-		all = append(all, promcfg.Receiver{
-			Name: workload.CascadeName(c.Spec.Geography, int(shard)),
-			URL:  ReceiveURL(f.Spec.Link, c.Spec.Geography, shard),
-		})
+	for _, g := range f.Status.Geographies {
+		for _, shard := range shards(g, c) {
+			r := promcfg.Receiver{Name: workload.CascadeName(g.Name, int(shard)), URL: ReceiveURL(f.Spec.Link, g.Name, shard)}
+			if g.Name != c.Spec.Geography {
+				r.Relabel = []promcfg.Relabel{promcfg.SetLabel("geography", g.Name)}
+			}
+			all = append(all, r)
+		}
 	}
 	return all
 }
 
-// shards are those that the plan has for a cell.
-func shards(f *v1alpha1.Federation, c *v1alpha1.Cell) []int32 {
-	for _, g := range f.Status.Geographies {
-		if g.Name != c.Spec.Geography {
-			continue
-		}
-		for _, p := range g.Cells {
-			switch {
-			case p.Name == c.Name && p.MovingTo != nil:
-				return []int32{p.Shard, *p.MovingTo}
-			case p.Name == c.Name:
-				return []int32{p.Shard}
-			}
+// shards are those that the plan of a geography has for a cell.
+func shards(g v1alpha1.GeographyStatus, c *v1alpha1.Cell) []int32 {
+	for _, p := range g.Cells {
+		switch {
+		case p.Name == c.Name && p.MovingTo != nil:
+			return []int32{p.Shard, *p.MovingTo}
+		case p.Name == c.Name:
+			return []int32{p.Shard}
 		}
 	}
 	return nil

@@ -80,6 +80,7 @@ func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alp
 			e.log.WarnContext(ctx, "asking for the parts of cells whose edge is divided anew, which all their servers go on watching", slog.Any("error", err))
 		}
 	}
+	heard.Crossed = e.cross(ctx, f, cells, centrals)
 	if len(centrals) > 0 && e.now().Sub(e.measured) >= measureEvery(f) {
 		if err := e.measure(ctx, f, centrals[0]); err != nil {
 			e.log.WarnContext(ctx, "counting the series of cells, which are taken as before", slog.Any("error", err))

@@ -104,7 +104,7 @@ func TestASpoiltStatusIsOutlived(t *testing.T) {
 	f := w.federation(t, "fleet")
 	f.Status.Geographies = []v1alpha1.GeographyStatus{
 		{Name: "asia", Shards: []int32{5}, Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: -7, EdgeShards: 1 << 30, EdgeShardsBeside: ptr.To(int32(-2))}, {Name: "ghost", Shard: 5}}},
-		{Name: "atlantis", Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: 3}}},
+		{Name: "atlantis", Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: 3000}}},
 	}
 	w.SetStatus(t, f)
 	w.reconcile(t, "fleet")

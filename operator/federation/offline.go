@@ -66,5 +66,9 @@ func Vouched(f *v1alpha1.Federation, cells []v1alpha1.Cell) Heard {
 	for name := range dividing(f, cells) {
 		heard.Divided[name] = divided{ready: true, expected: true}
 	}
+	heard.Crossed = map[string]crossed{}
+	for name := range between(f, cells) {
+		heard.Crossed[name] = crossed{ready: true, expected: true}
+	}
 	return heard
 }

@@ -121,7 +121,7 @@ func (h hub) renderCascade(s shard) (server, error) {
 	}
 	read := h.layouts[s.geography].ReadBy(s.number)
 	for _, c := range h.cells {
-		if _, found := slices.BinarySearch(read, c.Name); found && c.Spec.Geography == s.geography {
+		if _, found := slices.BinarySearch(read, c.Name); found {
 			o.Cells = append(o.Cells, cascade.Cell{
 				Name: c.Name, Region: c.Spec.Region, Shards: workload.EdgeDivision(h.f, &c).Shards, Endpoints: c.Status.EdgeEndpoints,
 				External: c.Spec.Edge.Mode == v1alpha1.EdgeExternal, Interval: workload.EdgeInterval(&c),
@@ -158,12 +158,15 @@ func (h hub) renderCentral(replica string) (server, error) {
 		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), Link: h.link(),
 		CascadeShards: map[string][]int{}, Alertmanagers: uint(alertmanagers(h.f)), Existing: existing(h.f), Robots: robots(h.f), LongTerm: stores(h.f), Contract: h.contract,
 	}
-	for _, g := range h.f.Spec.Geographies {
-		o.Geographies = append(o.Geographies, g.Name)
-		o.CascadeShards[g.Name] = expected(h.layouts[g.Name])
+	for _, g := range h.layouts.counted(h.f) {
+		o.Geographies = append(o.Geographies, g)
+		o.CascadeShards[g] = expected(h.layouts[g])
 	}
+	homes := h.layouts.homes()
 	for _, c := range h.cells {
-		o.Cells = append(o.Cells, central.Cell{Name: c.Name, Region: c.Spec.Region, Geography: c.Spec.Geography, Shards: workload.EdgeDivision(h.f, &c).Shards})
+		o.Cells = append(o.Cells, central.Cell{
+			Name: c.Name, Region: c.Spec.Region, Geography: homes[c.Name], Shards: workload.EdgeDivision(h.f, &c).Shards, Replicas: workload.EdgeReplicas(h.f, &c),
+		})
 		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), rules.DefaultClustersPerCell)
 	}
 	files, err := central.Render(o)

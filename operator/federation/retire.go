@@ -17,14 +17,16 @@ import (
 // a cell has, or has until its move has ended. One that cells only move to is waited
 // for once the first has arrived, which is when both centrals have heard it from
 // there: until then its pod may not exist. A geography without cells has one
-// all the same.
+// all the same, and cells that another geography has in its sums are none of it.
 func expected(l cascade.Layout) []int {
-	if len(l.Cells) == 0 {
-		return l.Shards[:min(1, len(l.Shards))] // others have been emptied
-	}
 	var shards []int
 	for _, c := range l.Cells {
-		shards = append(shards, c.Shard)
+		if !c.Beside {
+			shards = append(shards, c.Shard)
+		}
+	}
+	if len(shards) == 0 {
+		return l.Shards[:min(1, len(l.Shards))] // others have been emptied
 	}
 	slices.Sort(shards)
 	return slices.Compact(shards)
@@ -33,9 +35,9 @@ func expected(l cascade.Layout) []int {
 // expected are the cascades that the centrals wait for by what is rendered.
 func (h hub) expected() map[shard]bool {
 	all := map[shard]bool{}
-	for _, g := range h.f.Spec.Geographies {
-		for _, n := range expected(h.layouts[g.Name]) {
-			all[shard{g.Name, n}] = true
+	for _, g := range h.layouts.counted(h.f) {
+		for _, n := range expected(h.layouts[g]) {
+			all[shard{g, n}] = true
 		}
 	}
 	return all

@@ -24,8 +24,10 @@ type Heard struct {
 	// Warm are the moving cells that their next shard can take over, Silent those
 	// that neither of their shards hears of.
 	Warm, Silent map[string]bool
-	// Divided are the cells whose edge is being divided anew.
+	// Divided are the cells whose edge is being divided anew, Crossed those that two
+	// geographies read.
 	Divided map[string]divided
+	Crossed map[string]crossed
 	// Contract declares what a cell may bring; nil is the one that is built in.
 	Contract *rules.Contract
 }
@@ -37,18 +39,23 @@ func Plan(f *v1alpha1.Federation, cells []v1alpha1.Cell, heard Heard) (Layouts, 
 	if err != nil {
 		return nil, err
 	}
+	before := crossings(f, cells)
+	now, asks := map[string]crossing{}, map[string]string{}
+	for _, c := range cells {
+		now[c.Name], asks[c.Name] = cross(&c, before[c.Name], heard.Crossed[c.Name]), c.Spec.Geography
+	}
 	layouts := Layouts{}
 	for _, g := range f.Spec.Geographies {
 		o := cascade.PlanOptions{
 			MaxSeriesPerShard: maxSeries(f, g.Name),
-			Warm:              heard.Warm, Silent: heard.Silent,
+			Warm:              still(heard.Warm, now), Silent: heard.Silent,
 		}
 		known := series(f, g.Name)
 		if before := geography(f, g.Name); before != nil {
-			o.Previous = previous(before.Cells)
+			o.Previous = slices.DeleteFunc(previous(before.Cells), func(p cascade.Placement) bool { return asks[p.Cell] != g.Name && now[p.Cell].reads(g.Name) })
 		}
 		for _, c := range cells {
-			if c.Spec.Geography == g.Name {
+			if c.Spec.Geography == g.Name && now[c.Name].reads(g.Name) {
 				o.Cells = append(o.Cells, cascade.Load{Cell: c.Name, Series: load(f, &c, contract, heard.Series[c.Name], known[c.Name])})
 			}
 		}
@@ -56,6 +63,8 @@ func Plan(f *v1alpha1.Federation, cells []v1alpha1.Cell, heard Heard) (Layouts, 
 			return nil, fmt.Errorf("geography %q: %w", g.Name, err)
 		}
 	}
+	layouts.leave(f, cells, now)
+	layouts.tell(before, now)
 	return layouts, nil
 }
 
@@ -134,6 +143,9 @@ func Status(f *v1alpha1.Federation, cells []v1alpha1.Cell, layouts Layouts, hear
 				placed.MovingTo = ptr.To(int32(c.Next))
 				now.Moving++
 			}
+			if c.Beside {
+				placed.Reading = v1alpha1.ReadingBeside
+			}
 			record(&placed, divisions[c.Cell])
 			now.Cells = append(now.Cells, placed)
 		}
@@ -179,11 +191,13 @@ func (l Layouts) warnings(f *v1alpha1.Federation) []string {
 	return out
 }
 
-// changing tells whether there is a cell that two shards read, or whose edge is
-// divided anew.
+// changing tells whether there is a cell that two shards or geographies read, or
+// whose edge is divided anew.
 func changing(f *v1alpha1.Federation) bool {
 	return moving(f) || slices.ContainsFunc(f.Status.Geographies, func(g v1alpha1.GeographyStatus) bool {
-		return slices.ContainsFunc(g.Cells, func(c v1alpha1.CellPlacement) bool { return c.EdgeShardsBeside != nil })
+		return slices.ContainsFunc(g.Cells, func(c v1alpha1.CellPlacement) bool {
+			return c.EdgeShardsBeside != nil || c.Reading == v1alpha1.ReadingBeside
+		})
 	})
 }
 

@@ -16,8 +16,13 @@ const idLength = 12
 // underWay are what a plan has begun and not ended, each as a sentence. What it
 // says depends on nothing but the step itself, so that a fleet which changes
 // elsewhere leaves the step its ID.
-func underWay(f *v1alpha1.Federation) []string {
-	var out []string
+func (fleet Fleet) underWay() []string {
+	f := &fleet.Federation
+	var cells []v1alpha1.Cell
+	for _, c := range fleet.Cells {
+		cells = append(cells, c.Cell)
+	}
+	out := federation.Crossings(f, cells)
 	for _, g := range f.Status.Geographies {
 		for _, c := range g.Cells {
 			if c.MovingTo != nil {
@@ -40,7 +45,7 @@ func underWay(f *v1alpha1.Federation) []string {
 // step before. It is empty where nothing is under way. Because the step before is
 // in it, no ID comes again when the same cell moves the same way later.
 func (t *Tree) step() string {
-	now := underWay(&t.fleet.Federation)
+	now := t.fleet.underWay()
 	if len(now) == 0 {
 		return ""
 	}
@@ -74,7 +79,7 @@ func (t *Tree) vouch(id string) (take bool, err error) {
 func (t *Tree) moves() []string {
 	var out []string
 	id := t.step()
-	for _, what := range underWay(&t.fleet.Federation) {
+	for _, what := range t.fleet.underWay() {
 		out = append(out, fmt.Sprintf("%s. It goes on when you deploy this render, have waited for that, and render with --end-moves=%s", what, id))
 	}
 	return out

@@ -63,18 +63,28 @@ const maxDivision = 64
 // the Federation's status tells. Where nothing is told that can be, it is what the
 // cell asks for.
 func EdgeDivision(f *v1alpha1.Federation, c *v1alpha1.Cell) Division {
-	for _, g := range f.Status.Geographies {
-		if g.Name != c.Spec.Geography || c.Spec.Edge.Mode == v1alpha1.EdgeExternal {
-			continue
-		}
-		for _, p := range g.Cells {
-			beside := ptr.Deref(p.EdgeShardsBeside, 0)
-			if p.Name == c.Name && 0 < p.EdgeShards && p.EdgeShards <= maxDivision && 0 <= beside && beside <= maxDivision {
-				return Division{Shards: uint(p.EdgeShards), Beside: uint(beside)}
+	p := placement(f, c)
+	beside := ptr.Deref(p.EdgeShardsBeside, 0)
+	if c.Spec.Edge.Mode != v1alpha1.EdgeExternal && 0 < p.EdgeShards && p.EdgeShards <= maxDivision && 0 <= beside && beside <= maxDivision {
+		return Division{Shards: uint(p.EdgeShards), Beside: uint(beside)}
+	}
+	return Division{Shards: EdgeShards(c)}
+}
+
+// placement is what the status says of a cell: in its geography, else in the one that it
+// has not left yet. Two that read it say the same of its edge.
+func placement(f *v1alpha1.Federation, c *v1alpha1.Cell) v1alpha1.CellPlacement {
+	for _, own := range []bool{true, false} {
+		for _, g := range f.Status.Geographies {
+			if own != (g.Name == c.Spec.Geography) {
+				continue
+			}
+			if i := slices.IndexFunc(g.Cells, func(p v1alpha1.CellPlacement) bool { return p.Name == c.Name }); i >= 0 {
+				return g.Cells[i]
 			}
 		}
 	}
-	return Division{Shards: EdgeShards(c)}
+	return v1alpha1.CellPlacement{}
 }
 
 // EdgeReplicas is how many servers watch each shard of a cell. Each endpoint
