@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -36,6 +37,32 @@ func (c Contract) addOwn(t Tier, files map[string][]byte) { maps.Copy(files, c.o
 // tier is sure to have, as Reach does not know them. Files are named from the folder of
 // the tiers on. The advice gets how far back the rule looks.
 func (c Contract) OwnBeyond(t Tier, sure time.Duration, advice func(time.Duration) string) error {
+	return c.eachOwn(t, func(expr string) (string, error) {
+		back, err := reach(expr)
+		if err != nil || back <= sure {
+			return "", err
+		}
+		return advice(back), nil
+	})
+}
+
+// OwnWithin refuses rules of the team's own with a window that holds too few samples at
+// an interval, as Render does not know them. Files are named from the folder of the
+// tiers on.
+func (c Contract) OwnWithin(t Tier, interval time.Duration) error {
+	return c.eachOwn(t, func(expr string) (string, error) {
+		shortest, has, err := shortestWindow(expr)
+		if err != nil || !has || shortest >= fewest*interval {
+			return "", err
+		}
+		return fmt.Sprintf("looks back over %s, which must hold %d intervals of %s, or it is empty now and then and nobody sees that; look back over %s at least",
+			model.Duration(shortest), fewest, model.Duration(interval), model.Duration(fewest*interval)), nil
+	})
+}
+
+// eachOwn tells what is wrong with each expression of the team's rules of a tier, by
+// its file and line.
+func (c Contract) eachOwn(t Tier, wrong func(expr string) (string, error)) error {
 	var problems Problems
 	for _, name := range slices.Sorted(maps.Keys(c.own[t])) {
 		var doc yaml.Node
@@ -45,14 +72,12 @@ func (c Contract) OwnBeyond(t Tier, sure time.Duration, advice func(time.Duratio
 		for _, group := range Descend(&doc, "groups").Content {
 			for _, rule := range Descend(group, "rules").Content {
 				expr := Descend(rule, "expr")
-				back, err := reach(expr.Value)
+				text, err := wrong(expr.Value)
 				if err != nil {
 					return fmt.Errorf("reading line %d of %s: %w", expr.Line, name, err)
 				}
-				if back > sure {
-					problems = append(problems, Problem{
-						File: path.Join(string(t), strings.TrimPrefix(name, ownPrefix)), Line: expr.Line, Text: advice(back),
-					})
+				if text != "" {
+					problems = append(problems, Problem{File: path.Join(string(t), strings.TrimPrefix(name, ownPrefix)), Line: expr.Line, Text: text})
 				}
 			}
 		}

@@ -113,14 +113,6 @@ func (c contractFiles) readRulesAndOwn() (all, own map[rules.Tier][]lint.File, e
 	return all, own, nil
 }
 
-func (c contractFiles) readRulesAndContract() (in lint.Input, err error) {
-	if in.Contract, err = c.readContract(); err != nil {
-		return in, err
-	}
-	in.Rules, err = c.readRules()
-	return in, err
-}
-
 func readFile(what, path string) (lint.File, error) {
 	// Whoever opens a pipe waits for what may never come.
 	if info, err := os.Stat(path); err != nil {
@@ -144,21 +136,16 @@ func (c contractFiles) readContract() (lint.File, error) {
 	if c.contract != "" {
 		return readFile("contract", c.contract)
 	}
-	raw, err := rules.ContractSource()
-	return lint.File{Name: "rules/" + rules.ContractFile, Content: raw}, err
+	in, err := lint.BuiltIn()
+	return in.Contract, err
 }
 
 func (c contractFiles) readRules() (map[rules.Tier][]lint.File, error) {
-	out := map[rules.Tier][]lint.File{}
 	if c.rules == "" {
-		for _, tier := range rules.Tiers() {
-			var err error
-			if out[tier], err = builtInRules(tier); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
+		in, err := lint.BuiltIn()
+		return in.Rules, err
 	}
+	out := map[rules.Tier][]lint.File{}
 	if err := onlyTiers(c.rules); err != nil {
 		return nil, err
 	}
@@ -213,18 +200,6 @@ func skip(d fs.DirEntry) error {
 		return fs.SkipDir
 	}
 	return nil
-}
-
-func builtInRules(tier rules.Tier) ([]lint.File, error) {
-	var out []lint.File
-	for _, subject := range rules.Subjects(tier) {
-		raw, err := rules.Source(tier, subject)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, lint.File{Name: "rules/" + rules.SourcePath(tier, subject), Content: raw})
-	}
-	return out, nil
 }
 
 func (c contractFiles) readDashboards() ([]lint.File, error) {

@@ -13,9 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/operator/ownrules"
 	"github.com/pharos-fleet/pharos/operator/tree"
-	"github.com/pharos-fleet/pharos/rules"
-	"github.com/pharos-fleet/pharos/rules/lint"
 )
 
 // Exit codes, as those of diff.
@@ -39,6 +38,7 @@ var errDiffers = errors.New("what would be rendered differs from what is there")
 type renderFlags struct {
 	federation, cells, out, diff, plan, namespace, endMoves string
 	contract, rules                                         string
+	noRules                                                 bool
 }
 
 func newRenderCommand() *cobra.Command {
@@ -74,6 +74,7 @@ ID: the same command, run twice, takes one step.`,
 	f.Lookup("end-moves").NoOptDefVal = noID
 	f.StringVar(&flags.rules, "rules", "", "folder with rules of your own beside those of Pharos, with a folder for each tier: edge, cascade, central")
 	f.StringVar(&flags.contract, "contract", "", "the contract that all rules are checked against and that says what crosses tiers, a YAML file: the built-in one with series of your own (default: the built-in one)")
+	f.BoolVar(&flags.noRules, "no-rules", false, "rules and a contract of your own that the last render had are to go; without it a render that lacks them is refused")
 	f.StringVar(&flags.namespace, "namespace", deploy.Namespace, "namespace of the parts, in the hub and in the cells")
 	return cmd
 }
@@ -106,11 +107,16 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	contract, err := f.own()
+	own, err := f.own()
 	if err != nil {
 		return err
 	}
-	t, err := tree.Continue(fleet, tree.Options{Namespace: f.namespace, Before: before, Vouched: f.endMoves, Contract: contract})
+	if !f.noRules {
+		if err := before.CheckOwn(own, fleet); err != nil {
+			return err
+		}
+	}
+	t, err := tree.Continue(fleet, tree.Options{Namespace: f.namespace, Before: before, Vouched: f.endMoves, Own: own})
 	if err != nil {
 		return err
 	}
@@ -151,6 +157,9 @@ func (f renderFlags) check() error {
 	if f.federation == "" || (f.out == "") == (f.diff == "") {
 		return errors.New("render needs --federation, and one of --out and --diff")
 	}
+	if f.noRules && f.rules+f.contract != "" {
+		return errors.New("--no-rules says that no rules of your own are wanted, and --rules or --contract gives some; leave out the one or the other")
+	}
 	if f.endMoves == noID {
 		return errors.New("--end-moves needs the ID of the step that you vouch for, as --end-moves=ID: render without it, which warns of what moves and prints the ID")
 	}
@@ -167,26 +176,17 @@ func warnOf(cmd *cobra.Command, dir string, s tree.Summary) {
 	}
 }
 
-// own is the contract with the team's rules, checked as "pharos contract check" does
-// and against what Pharos has; nil where there is nothing of the team's.
-func (f renderFlags) own() (*rules.Contract, error) {
-	if f.rules == "" && f.contract == "" {
-		return nil, nil
-	}
-	in, err := contractFiles{contract: f.contract}.readRulesAndContract()
-	if err != nil {
-		return nil, err
-	}
-	if f.rules != "" {
-		if in.Own, err = (contractFiles{rules: f.rules}).readRules(); err != nil {
-			return nil, err
+// own are the rules and the contract that were given.
+func (f renderFlags) own() (own ownrules.Set, err error) {
+	if f.contract != "" {
+		if own.Contract, err = readFile("contract", f.contract); err != nil {
+			return own, err
 		}
 	}
-	contract, err := lint.Own(in)
-	if err != nil {
-		return nil, fmt.Errorf("checking the rules and the contract that were given: nothing is rendered before these fit\n%w", err)
+	if f.rules != "" {
+		own.Rules, err = contractFiles{rules: f.rules}.readRules()
 	}
-	return &contract, nil
+	return own, err
 }
 
 // before is the plan that the render of a fleet goes on from.

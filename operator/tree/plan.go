@@ -37,6 +37,8 @@ type Plan struct {
 	// Volumes are those that servers have, by the folder that they are rendered
 	// into and their names. No StatefulSet's can be changed.
 	Volumes map[string]workload.Volumes `json:"volumes,omitempty"`
+	// Own are the files of the team's own rules and contract, as ownrules.Set names them.
+	Own []string `json:"own,omitempty"`
 }
 
 // Check refuses a fleet without any cell where there were some, because that is

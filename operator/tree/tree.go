@@ -19,6 +19,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/cell"
 	"github.com/pharos-fleet/pharos/operator/federation"
+	"github.com/pharos-fleet/pharos/operator/ownrules"
 	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
 )
@@ -29,7 +30,9 @@ type Tree struct {
 	fleet     Fleet
 	namespace string
 	layouts   federation.Layouts
-	// contract is the team's own; nil is the one that is built in.
+	// own are the files of the team's own, and contract what they come to; nil is the
+	// contract that is built in.
+	own      []string
 	contract *rules.Contract
 	// vouched is the step that a person vouched for last.
 	vouched string
@@ -55,8 +58,8 @@ type Options struct {
 	// Vouched is the ID of the step that a person vouches for, with which the last
 	// render warned of what is under way. With none, nothing goes a step further.
 	Vouched string
-	// Contract, with rules of the team, takes the place of the one that is built in.
-	Contract *rules.Contract
+	// Own are the rules and the contract of the team's own.
+	Own ownrules.Set
 }
 
 // Continue checks the fleet as a whole: each cell is there once, has a geography
@@ -66,10 +69,14 @@ func Continue(fleet Fleet, o Options) (*Tree, error) {
 	if len(o.Before.Geographies) > 0 {
 		f.Status.Geographies = o.Before.Geographies
 	}
-	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet), workload.CheckOwnRetention(f, o.Contract)); err != nil {
+	contract, err := o.Own.Check(f)
+	if err != nil {
+		err = fmt.Errorf("checking the rules and the contract that were given: nothing is rendered before these fit\n%w", err)
+	}
+	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet), err); err != nil {
 		return nil, err
 	}
-	t := &Tree{fleet: fleet, namespace: o.Namespace, contract: o.Contract, vouched: o.Before.Vouched}
+	t := &Tree{fleet: fleet, namespace: o.Namespace, own: o.Own.Names(), contract: contract, vouched: o.Before.Vouched}
 	take, err := t.vouch(o.Vouched)
 	if err != nil {
 		return nil, err
@@ -146,7 +153,7 @@ func placed(fleet Fleet) error {
 
 // plan is what the next render goes on from.
 func (t *Tree) plan() Plan {
-	return Plan{Geographies: t.fleet.Federation.Status.Geographies, Vouched: t.vouched, Volumes: t.volumes}
+	return Plan{Geographies: t.fleet.Federation.Status.Geographies, Vouched: t.vouched, Volumes: t.volumes, Own: t.own}
 }
 
 // header is the first line of every object's file.

@@ -46,12 +46,12 @@ func Ready(generation int64, err error, waiting []string) metav1.Condition {
 	default:
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonAvailable, "every part is ready"
 	}
-	c.Message = bounded(c.Message)
+	c.Message = Bounded(c.Message)
 	return c
 }
 
-// bounded keeps a message within what the API takes.
-func bounded(message string) string {
+// Bounded keeps a message within what the API takes.
+func Bounded(message string) string {
 	const limit = 2048
 	if runes := []rune(message); len(runes) > limit {
 		return string(runes[:limit-1]) + "…"

@@ -73,7 +73,7 @@ type Report struct {
 func (r *Reporter) Report(ctx context.Context, what Report) error {
 	now := Ready(what.Object.GetGeneration(), what.Problem, what.Waiting)
 	if notes := slices.DeleteFunc(slices.Concat([]string{now.Message}, what.Holds.Notes(), []string{what.Note}), func(s string) bool { return s == "" }); len(notes) > 1 {
-		now.Message = bounded(strings.Join(notes, "; "))
+		now.Message = Bounded(strings.Join(notes, "; "))
 	}
 	if what.Problem == nil {
 		r.tellHolds(what.Object, what.Holds)

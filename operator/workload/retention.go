@@ -48,14 +48,16 @@ func CheckRetention(f *v1alpha1.Federation) error {
 	return errors.Join(wrong...)
 }
 
-// CheckOwnRetention refuses the same of the rules that a team has of its own, if the
-// contract has any, and names their lines. What is no duration is refused by CheckRetention.
-func CheckOwnRetention(f *v1alpha1.Federation, contract *rules.Contract) error {
+// CheckOwnWindows refuses the same of the rules that a team has of its own, if the
+// contract has any, and names their lines; and windows that hold too few samples at the
+// Federation's interval. What is no duration is refused by CheckRetention.
+func CheckOwnWindows(f *v1alpha1.Federation, contract *rules.Contract) error {
 	if contract == nil {
 		return nil
 	}
 	var wrong []error
 	for _, tier := range rules.Tiers() {
+		wrong = append(wrong, contract.OwnWithin(tier, Interval(f)))
 		field, retention := kept(f, tier)
 		has, err := model.ParseDuration(retention)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/ptr"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/rules"
@@ -18,14 +19,18 @@ func TestRetentionCoversWhatATeamsRulesRead(t *testing.T) {
 	})
 	f := &v1alpha1.Federation{}
 	f.Name = "fleet"
-	require.NoError(t, CheckOwnRetention(f, nil))
-	require.EqualError(t, CheckOwnRetention(f, &contract), "central/slo.rules.yaml:9: looks back over 1w, and spec.retention of Federation fleet is 2d: "+
+	require.NoError(t, CheckOwnWindows(f, nil))
+	require.EqualError(t, CheckOwnWindows(f, &contract), "central/slo.rules.yaml:9: looks back over 1w, and spec.retention of Federation fleet is 2d: "+
 		"a rule that reads so much would never have it all. Make it 7d2h at least, which is as much and a block of samples, or read less")
 	f.Spec.Retention, f.Spec.Edge.Retention = "170h", "26h"
-	require.EqualError(t, CheckOwnRetention(f, &contract), "edge/slow.rules.yaml:7: looks back over 1d1h, and spec.edge.retention of Federation fleet is 1d2h: "+
+	require.EqualError(t, CheckOwnWindows(f, &contract), "edge/slow.rules.yaml:7: looks back over 1d1h, and spec.edge.retention of Federation fleet is 1d2h: "+
 		"a rule that reads so much would never have it all. Make it 1d3h at least, which is as much and a block of samples, or read less")
 	f.Spec.Edge.Retention = "27h"
-	require.NoError(t, CheckOwnRetention(f, &contract))
+	require.NoError(t, CheckOwnWindows(f, &contract))
+	f.Spec.IntervalSeconds = ptr.To[int32](40)
+	contract = contract.WithOwn(map[rules.Tier]map[string][]byte{rules.Edge: {"quick.rules.yaml": own("rate(x[160s])", "rate(x[159s])")}})
+	require.EqualError(t, CheckOwnWindows(f, &contract), "edge/quick.rules.yaml:7: looks back over 2m39s, which must hold 4 intervals of 40s, "+
+		"or it is empty now and then and nobody sees that; look back over 2m40s at least")
 }
 
 // own is a rule file that records expressions.
