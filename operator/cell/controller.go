@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/operator/ownrules"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -53,6 +54,7 @@ type Reconciler struct {
 	workload.Options
 	reporter *workload.Reporter
 	cells    *connections
+	rules    *ownrules.Keeper
 }
 
 // New validates the options.
@@ -60,7 +62,7 @@ func New(o workload.Options) (*Reconciler, error) {
 	if err := o.Validate("cell"); err != nil {
 		return nil, err
 	}
-	return &Reconciler{o, workload.NewReporter(o, "Cell", v1alpha1.ReasonUnreachable), newConnections(o.Live, o.Namespace)}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Cell", v1alpha1.ReasonUnreachable), newConnections(o.Live, o.Namespace), ownrules.NewKeeper(o.Live, o.Namespace)}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
@@ -175,7 +177,11 @@ func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload
 	if err != nil {
 		return workload.Turned{}, err
 	}
-	files, err := render(c, f, r.Namespace, agent, nil)
+	contract, err := r.rules.Running(ctx, f)
+	if err != nil {
+		return workload.Turned{}, err
+	}
+	files, err := render(c, f, r.Namespace, agent, contract)
 	if err != nil {
 		return workload.Turned{}, workload.Invalid(err)
 	}

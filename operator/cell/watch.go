@@ -15,8 +15,8 @@ import (
 )
 
 // concerned asks for the Cells that read something else of a Federation than
-// before: all of them where what it describes has changed, and those that its plan
-// has put elsewhere where only its status has. A Federation reports with each pod
+// before: all of them where what it describes has changed, or which rules of its own run,
+// and those that its plan has put elsewhere where the rest of its status has. A Federation reports with each pod
 // that comes or goes, and ten thousand cells must not be looked at for that.
 func (r *Reconciler) concerned() handler.EventHandler {
 	all := r.All(&v1alpha1.CellList{})
@@ -25,7 +25,7 @@ func (r *Reconciler) concerned() handler.EventHandler {
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 			before, isOne := e.ObjectOld.(*v1alpha1.Federation)
 			now, stillOne := e.ObjectNew.(*v1alpha1.Federation)
-			if !isOne || !stillOne || before.UID != now.UID || before.Generation != now.Generation {
+			if !isOne || !stillOne || before.UID != now.UID || before.Generation != now.Generation || before.Status.RulesDigest != now.Status.RulesDigest {
 				all.Update(ctx, e, queue)
 				return
 			}

@@ -57,6 +57,7 @@ func TestAReportWakesOnlyTheCellsThatItConcerns(t *testing.T) {
 		}, 1},
 		{"a cell has gone", func(f *v1alpha1.Federation) { f.Status.Geographies[0].Cells = cells(f)[1:] }, 1},
 		{"another image is asked for", func(f *v1alpha1.Federation) { f.Generation++ }, crowd},
+		{"other rules of its own run", func(f *v1alpha1.Federation) { f.Status.RulesDigest = "another" }, crowd},
 		{"it was made anew", func(f *v1alpha1.Federation) { f.UID = "another" }, crowd},
 	} {
 		t.Run(c.name, func(t *testing.T) {

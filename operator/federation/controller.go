@@ -27,7 +27,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/operator/ownrules"
 	"github.com/pharos-fleet/pharos/operator/workload"
+	"github.com/pharos-fleet/pharos/rules"
 )
 
 const (
@@ -44,6 +46,7 @@ type Reconciler struct {
 	workload.Options
 	reporter *workload.Reporter
 	ears     *ears
+	rules    *ownrules.Keeper
 }
 
 // New validates the options.
@@ -51,7 +54,7 @@ func New(o workload.Options) (*Reconciler, error) {
 	if err := o.Validate("federation"); err != nil {
 		return nil, err
 	}
-	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log)}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log), ownrules.NewKeeper(o.Live, o.Namespace)}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
@@ -67,6 +70,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&corev1.ConfigMap{}).
 		Watches(&v1alpha1.Cell{}, every, builder.WithPredicates(predicate.Funcs{UpdateFunc: cellMatters})).
 		Watches(&corev1.Pod{}, every).
+		Watches(&corev1.ConfigMap{}, r.naming()).
 		WithOptions(controller.Options{SkipNameValidation: ptr.To(true)}).
 		Complete(r)
 }
@@ -148,11 +152,15 @@ func lookAgain(f *v1alpha1.Federation, retiring []string, held workload.Holds) t
 // follow makes the hub as the Federation says. What cannot be rendered changes
 // nothing that runs.
 func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (done, error) {
-	layouts, err := r.plan(ctx, f, cells)
+	own, err := r.ownRules(ctx, f)
 	if err != nil {
 		return done{}, err
 	}
-	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace}
+	layouts, err := r.plan(ctx, f, cells, own.contract)
+	if err != nil {
+		return done{}, err
+	}
+	p, h := place(f, r.Namespace), hub{f: f, cells: cells, layouts: layouts, namespace: r.Namespace, contract: own.contract}
 	known, err := p.Known(ctx, r.Client, kinds())
 	if err != nil {
 		return done{}, err
@@ -161,6 +169,7 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, wanted); err != nil {
 		return done{}, err
 	}
+	wanted = append(wanted, own.kept...)
 	if h.at, err = r.addresses(ctx, p, f); err != nil {
 		return done{}, err
 	}
@@ -186,12 +195,12 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 
 // plan decides which shard reads which cell, and writes that down before it is
 // done: a cell must not leave a shard in a configuration that no status knows.
-func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) (Layouts, error) {
+func (r *Reconciler) plan(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell, contract *rules.Contract) (Layouts, error) {
 	before := f.DeepCopy()
 	if err := r.recover(ctx, f); err != nil {
 		return nil, err
 	}
-	heard := r.ears.listen(ctx, f, cells)
+	heard := r.ears.listen(ctx, f, cells, contract)
 	layouts, err := Plan(f, cells, heard)
 	if err != nil {
 		return nil, workload.Invalid(err)
@@ -279,6 +288,6 @@ func (r *Reconciler) report(ctx context.Context, f *v1alpha1.Federation, found f
 	f.Status.Parts = found.seen.Parts[:min(len(found.seen.Parts), maxParts)]
 	return r.reporter.Report(ctx, workload.Report{
 		Before: before, Object: f, Conditions: &f.Status.Conditions,
-		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.done.notes, Unheard(f), r.missing(ctx, f))), Holds: found.done.holds,
+		Problem: problem, Waiting: found.seen.Waiting(), Note: note(found.wrong, slices.Concat(found.done.notes, Unheard(f), refusedRules(f), r.missing(ctx, f))), Holds: found.done.holds,
 	})
 }

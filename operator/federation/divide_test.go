@@ -150,7 +150,7 @@ func TestWhoIsReadyToBeDividedAnew(t *testing.T) {
 			e.connect = func(address string) (asker, error) {
 				return map[string]asker{"central-a": tc.a, "central-b": tc.b}[address], nil
 			}
-			heard := e.listen(t.Context(), f, []v1alpha1.Cell{*askingFor(3), cellIn("asia", "b")})
+			heard := e.listen(t.Context(), f, []v1alpha1.Cell{*askingFor(3), cellIn("asia", "b")}, nil)
 			require.Equal(t, divided{tc.ready, tc.expected}, heard.Divided["a"])
 			require.NotContains(t, heard.Divided, "b")
 		})

@@ -60,12 +60,13 @@ func newEars(log *slog.Logger) *ears {
 }
 
 // listen asks what the next plan depends on. It fails for nobody: a plan that
-// knows less changes less.
-func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell) Heard {
+// knows less changes less. The contract, unless it is nil, takes the place of the one
+// that is built in.
+func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alpha1.Cell, contract *rules.Contract) Heard {
 	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
 	centrals := e.centrals(f)
-	var heard Heard
+	heard := Heard{Contract: contract}
 	if moving(f) && len(centrals) == len(replicas()) {
 		beats, err := e.heartbeats(ctx, f, centrals)
 		if err != nil {
@@ -82,7 +83,7 @@ func (e *ears) listen(ctx context.Context, f *v1alpha1.Federation, cells []v1alp
 	}
 	heard.Crossed = e.cross(ctx, f, cells, centrals)
 	if len(centrals) > 0 && e.now().Sub(e.measured) >= measureEvery(f) {
-		if err := e.measure(ctx, f, centrals[0]); err != nil {
+		if err := e.measure(ctx, f, centrals[0], contract); err != nil {
 			e.log.WarnContext(ctx, "counting the series of cells, which are taken as before", slog.Any("error", err))
 		}
 		e.measured = e.now() // an answer that is not to be had is not asked for all the time
@@ -212,13 +213,13 @@ func judge(f *v1alpha1.Federation, cells []v1alpha1.Cell, beats []map[beat]float
 
 // measure counts what the cascades have of each contributing cell. One that is
 // in part dark would be measured too small.
-func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central asker) error {
-	contract, err := rules.Load()
+func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central asker, contract *rules.Contract) error {
+	declared, err := contract.OrBuiltIn()
 	if err != nil {
 		return err
 	}
 	for _, g := range f.Spec.Geographies {
-		samples, err := e.ask(ctx, central, seriesQuery(contract, g.Name))
+		samples, err := e.ask(ctx, central, seriesQuery(declared, g.Name))
 		if err != nil {
 			return err // the next would most likely fail, too
 		}

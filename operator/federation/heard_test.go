@@ -104,7 +104,7 @@ func TestWhoIsWarm(t *testing.T) {
 			a.Spec.Edge.Shards = ptr.To(int32(2))
 			now := time.Date(2026, 11, 30, 3, 0, 0, 0, time.UTC)
 			e := hearing(map[string]*witness{"central-a": &tc.a, "central-b": &tc.b}, &now)
-			heard := e.listen(t.Context(), f, []v1alpha1.Cell{a, cellIn("asia", "b")})
+			heard := e.listen(t.Context(), f, []v1alpha1.Cell{a, cellIn("asia", "b")}, nil)
 			require.Equal(t, tc.warm, heard.Warm["a"])
 			require.Equal(t, tc.silent, heard.Silent["a"])
 			require.False(t, heard.Warm["b"], "it does not move")
@@ -121,7 +121,7 @@ func TestMeasuring(t *testing.T) {
 	cells := []v1alpha1.Cell{cellIn("asia", "a"), cellIn("asia", "b")}
 	measured := func() map[string]uint {
 		t.Helper()
-		return e.listen(t.Context(), f, cells).Series
+		return e.listen(t.Context(), f, cells, nil).Series
 	}
 	require.Equal(t, map[string]uint{"a": 500}, measured(), "what was known counts for a day")
 	require.Len(t, server.asked, 2, "once for each geography")
@@ -143,5 +143,5 @@ func TestMeasuring(t *testing.T) {
 	server.down = true
 	now = now.Add(time.Hour)
 	require.Equal(t, map[string]uint{"a": 100}, measured(), "what cannot be asked is as before")
-	require.Empty(t, e.listen(t.Context(), f, nil).Series, "a cell that is gone is forgotten")
+	require.Empty(t, e.listen(t.Context(), f, nil, nil).Series, "a cell that is gone is forgotten")
 }
