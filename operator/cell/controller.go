@@ -249,7 +249,7 @@ func (r *Reconciler) report(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 	case turned != nil:
 		report.Waiting, report.Holds = turned.Seen.Waiting(), turned.Holds
 		c.Status.Parts = turned.Seen.Parts
-		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, servers(f, c, turned.Holds), turned.Seen.Pods)
+		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, inUse(f, c, turned.Holds), turned.Seen.Pods)
 	case len(c.Spec.Edge.Endpoints) > 0:
 		c.Status.EdgeEndpoints, c.Status.EdgeServers = endpoints(c, nil, nil)
 	}

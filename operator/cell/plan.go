@@ -109,9 +109,9 @@ func check(c *v1alpha1.Cell, f *v1alpha1.Federation) error {
 	return nil
 }
 
-// servers are those of the edge that the cascade reads: those that are wanted, and those
+// inUse are the servers of the edge that the cascade reads: those that are wanted, and those
 // that stay until another one is well.
-func servers(f *v1alpha1.Federation, c *v1alpha1.Cell, holds workload.Holds) []workload.EdgeServer {
+func inUse(f *v1alpha1.Federation, c *v1alpha1.Cell, holds workload.Holds) []workload.EdgeServer {
 	all := workload.EdgeServers(f, c)
 	for _, s := range all {
 		second := workload.EdgeServer{Shard: s.Shard, Replica: "b"}
@@ -160,7 +160,7 @@ func before(c *v1alpha1.Cell, is v1alpha1.EdgeServer) []string {
 // Federation leaves out the same ones, by the same rule.
 func readable(c *v1alpha1.Cell, f *v1alpha1.Federation, all []v1alpha1.Cell, turned *workload.Turned) error {
 	now := c.DeepCopy()
-	now.Status.EdgeEndpoints, _ = endpoints(c, servers(f, c, turned.Holds), turned.Seen.Pods)
+	now.Status.EdgeEndpoints, _ = endpoints(c, inUse(f, c, turned.Holds), turned.Seen.Pods)
 	others := slices.DeleteFunc(slices.Clone(all), func(other v1alpha1.Cell) bool { return other.Name == c.Name })
 	if _, wrong := workload.Settle(f, workload.Feeding(f, append(others, *now))); wrong[c.Name] != nil {
 		return workload.Invalid(wrong[c.Name])
