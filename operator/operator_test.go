@@ -59,7 +59,10 @@ func TestPrograms(t *testing.T) {
 	}
 	t.Run("node operator", func(t *testing.T) { nodeOperatorRepairs(t, config, admin) })
 	t.Run("node operator, clusters that hang", func(t *testing.T) { hangingClustersDelayNobody(t, config, admin) })
-	t.Run("hub operator", func(t *testing.T) { hangingCellsSlowNobody(t, config, admin) })
+	t.Run("hub operator", func(t *testing.T) {
+		hangingCellsSlowNobody(t, config, admin)
+		ownRulesReachEveryTier(t, admin)
+	})
 }
 
 func nodeOperatorRepairs(t *testing.T, config *rest.Config, admin client.Client) {
