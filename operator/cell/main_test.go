@@ -6,7 +6,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
-// servers is the API server that the tests of this package have in turn.
-var servers testkit.Shared
+// shared is the API server that the tests of this package have in turn.
+var shared testkit.Shared
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { shared.Main(m) }
