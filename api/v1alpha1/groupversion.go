@@ -18,6 +18,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&Machine{}, &MachineList{},
 		&RemediationPolicy{}, &RemediationPolicyList{},
 		&Remediation{}, &RemediationList{},
+		&FleetDisruptionBudget{}, &FleetDisruptionBudgetList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

@@ -56,6 +56,13 @@ type RemediationSpec struct {
 	// Gate is how much of the target's surroundings was unhealthy.
 	// +required
 	Gate GateRecord `json:"gate,omitzero"`
+	// Budgets are how much was used of the pool's, the cluster's, the cell's, the
+	// geography's and the fleet's, without this repair.
+	// +optional
+	// +listType=map
+	// +listMapKey=level
+	// +kubebuilder:validation:MaxItems=8
+	Budgets []BudgetRecord `json:"budgets,omitempty"`
 	// Verification as the policy asked for it when the repair was decided. The
 	// policy may change or go; what this repair must show does not.
 	// +optional

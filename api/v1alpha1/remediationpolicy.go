@@ -78,9 +78,9 @@ type RemediationPolicySpec struct {
 	// +kubebuilder:validation:Maximum=3600
 	MaxEvidenceAgeSeconds *int32 `json:"maxEvidenceAgeSeconds,omitempty"`
 	// MaxUnhealthyPercent is the share of a rack or a cluster, in percent,
-	// above which its unhealthy machines are held: suspect what they share.
-	// Nothing is rounded: one machine of four is 25 percent, and is held.
-	// Unset means 20.
+	// above which its unhealthy machines are held: suspect what they share. It is
+	// rounded down, and is one machine at least: one sick machine of four may be
+	// repaired, two may not. Unset means 20.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=50

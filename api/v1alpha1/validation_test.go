@@ -22,6 +22,24 @@ func TestAPIServerRefuses(t *testing.T) {
 		object client.Object
 		want   string // empty: accepted
 	}{
+		"a budget":             {budget(func(*v1alpha1.FleetDisruptionBudgetSpec) {}), ""},
+		"a budget of nothing":  {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.MaxInFlight = nil }), "a budget without any figure would allow everything"},
+		"a budget of no level": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Level = "" }), "spec.level"},
+		"a budget that lets everything be down": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
+			s.MaxUnavailablePercent = ptr.To(int32(100))
+		}), "maxUnavailablePercent"},
+		"a budget of any pace":       {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.MaxInFlight = ptr.To(int32(100000)) }), "maxInFlight"},
+		"a budget of some fleets":    {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Level, s.Names = v1alpha1.BudgetFleet, []string{"a"} }), "there is one fleet"},
+		"a budget of cells in cells": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Cells = []string{"a"} }), "names its cells in names"},
+		"a budget of pools in cells": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Level, s.Cells = v1alpha1.BudgetPool, []string{"a"} }), ""},
+		"a freeze without a reason":  {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Freeze = v1alpha1.Now }), "whoever freezes repairs says why"},
+		"a freeze with a reason":     {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Freeze, s.Reason = v1alpha1.Now, "storm" }), ""},
+		"a freeze that ends before it begins": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
+			s.Freezes = []v1alpha1.FreezeWindow{{From: metav1.Unix(2000, 0), Until: metav1.Unix(2000, 0), Reason: "sale"}}
+		}), "a freeze ends after it has begun"},
+		"a freeze of a while": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
+			s.Freezes = []v1alpha1.FreezeWindow{{From: metav1.Unix(2000, 0), Until: metav1.Unix(2001, 0), Reason: "sale"}}
+		}), ""},
 		"a policy that selects nothing": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Pools = nil }), "an empty selection is not everything"},
 		"a policy with empty lists": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Pools, s.Cells = []string{}, []string{}
@@ -114,6 +132,15 @@ func policy(change func(*v1alpha1.RemediationPolicySpec)) client.Object {
 	}
 	change(&p.Spec)
 	return p
+}
+
+func budget(change func(*v1alpha1.FleetDisruptionBudgetSpec)) client.Object {
+	b := &v1alpha1.FleetDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "b-"},
+		Spec:       v1alpha1.FleetDisruptionBudgetSpec{Level: v1alpha1.BudgetCell, MaxInFlight: ptr.To(int32(2))},
+	}
+	change(&b.Spec)
+	return b
 }
 
 func cell(change func(*v1alpha1.CellSpec)) client.Object {

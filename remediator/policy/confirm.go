@@ -15,6 +15,7 @@ const startWithin = 60 * time.Second
 // Fresh is what was read again, uncached, between recording a repair and asking for it.
 type Fresh struct {
 	Policy        *api.RemediationPolicy
+	Budgets       []api.FleetDisruptionBudget
 	CellPaused    bool
 	ClusterPaused bool
 	Machine       Machine
@@ -45,6 +46,7 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 	}
 	s := f.around(d)
 	r := newRun([]*api.RemediationPolicy{f.Policy}, &s, now)
+	r.oneCell = true
 	p := r.ix.byUID[f.Machine.UID]
 	subject := r.subject(p)
 	subject.pending = d.Name
@@ -97,7 +99,7 @@ func (f Fresh) node(name string) *LiveNode {
 // in its place. The rest of the fleet has no part in the last look, save that
 // hardware takes its past along.
 func (f Fresh) around(d Decision) Snapshot {
-	s := Snapshot{Remediations: d.snapshot.Remediations}
+	s := Snapshot{Remediations: d.snapshot.Remediations, Budgets: f.Budgets}
 	if f.CheckAccess != nil {
 		s.CheckAccess = append(s.CheckAccess, *f.CheckAccess)
 	}

@@ -18,15 +18,23 @@ import (
 type run struct {
 	ix       *index
 	policies []*api.RemediationPolicy
+	budgets  []*api.FleetDisruptionBudget
 	now      time.Time
-	// busy is, for each cluster, what occupies its one place for repairs.
-	busy map[clusterRef]occupants
+	// oneCell means that the snapshot leaves out all cells but one.
+	oneCell bool
+	// bounds and verified are what was asked for already.
+	bounds   map[domain]limits
+	verified map[domain]int
+	// busy is, for each domain, what occupies its places for repairs.
+	busy map[domain]occupants
+	// begun are the domains in which a repair is begun in this round.
+	begun map[domain]bool
 	// begins names, for each cell, the one repair that is begun in this round.
 	// What is begun beside it would be measured against a gate without it.
 	begins map[string]string
-	// observed names, for each cluster, the repair that a policy that only
-	// observes would do first. It takes no place from those that act.
-	observed map[clusterRef]string
+	// observed names, for each domain, the repairs that policies which only
+	// observe would do first. They take no place from those that act.
+	observed map[domain][]string
 	// paths are those to the API servers of clusters with suspects.
 	paths map[clusterRef]tally
 	// gates are by the age of evidence that they allow.
@@ -36,10 +44,11 @@ type run struct {
 
 func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run {
 	r := &run{
-		ix: newIndex(s, now), policies: policies, now: now,
-		begins: map[string]string{}, observed: map[clusterRef]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
+		ix: newIndex(s, now), policies: policies, budgets: sorted(s.Budgets), now: now,
+		bounds: map[domain]limits{}, verified: map[domain]int{}, begun: map[domain]bool{},
+		begins: map[string]string{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
-	r.busy = r.ix.busy()
+	r.busy = r.ix.occupy()
 	return r
 }
 
@@ -66,6 +75,7 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r.settle(waiting)
 	r.sortChecks()
 	r.report()
+	r.reportBudgets()
 	return r.plan
 }
 
@@ -93,12 +103,16 @@ func compareRefs(a, b NodeRef) int {
 	return cmp.Or(cmp.Compare(a.Cell, b.Cell), cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Node, b.Node))
 }
 
-func sorted(policies []api.RemediationPolicy) []*api.RemediationPolicy {
-	out := make([]*api.RemediationPolicy, len(policies))
-	for i := range policies {
-		out[i] = &policies[i]
+// sorted points to all of them, by name.
+func sorted[T any, O interface {
+	*T
+	GetName() string
+}](all []T) []O {
+	out := make([]O, len(all))
+	for i := range all {
+		out[i] = &all[i]
 	}
-	slices.SortFunc(out, func(a, b *api.RemediationPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b O) int { return cmp.Compare(a.GetName(), b.GetName()) })
 	return out
 }
 
@@ -169,11 +183,17 @@ func (r *run) decideAll(open []*api.Remediation) {
 	})
 }
 
+// rank puts last what could not be begun when it was tried: a cell that refuses
+// every request would otherwise take, in every round, the first place of the fleet.
 func (r *run) rank(p place) int {
-	if r.ix.open[p.machine.UID] != nil {
-		return 0
+	rem := r.ix.open[p.machine.UID]
+	switch {
+	case rem == nil:
+		return 1
+	case phase(rem) == api.RemediationPending && rem.Status.Reason == string(ReasonRequestFailed):
+		return 2
 	}
-	return 1
+	return 0
 }
 
 // decide is false for a machine that turns out to be well.
@@ -190,28 +210,17 @@ func (r *run) decide(p place) (Decision, bool) {
 		d.Verdict, d.Reason = Act, ReasonUnhealthy
 		d.Message = clip(s.wrong(), 512)
 		d.Name, d.Spec = r.name(s), r.spec(s, p)
-		r.take(s, d.Name)
+		r.take(s, p, d.Name)
 	case ReasonObserveOnly:
 		d.Verdict = Observe
-		r.observed[clusterRef{s.ref.Cell, s.ref.Cluster}] = "the repair of " + s.machine.Name + ", which would come first,"
+		r.wouldTake(p)
 	case ReasonInFlight, ReasonNotLongEnough:
 		d.Verdict = Defer
 	default:
 		d.Verdict = Hold
 	}
-	r.look(d, s)
+	r.look(d, s, p)
 	return d, true
-}
-
-// take occupies the places that a repair needs.
-func (r *run) take(s subject, name string) {
-	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
-	places := r.busy[cluster]
-	places.begun = append(places.begun, name)
-	r.busy[cluster] = places
-	if !s.standing {
-		r.begins[s.ref.Cell] = name
-	}
 }
 
 // lapsedAndWell spares an on-call person a hold on every node that has just
@@ -250,12 +259,14 @@ func (r *run) subject(p place) subject {
 func (r *run) judge(s subject, p place) (Reason, string) {
 	for _, ask := range []func() (Reason, string){
 		func() (Reason, string) { return s.own(r.now) },
+		func() (Reason, string) { return r.frozen(p) },
 		// The gate comes first: it names the rack, where the path is a mere suspicion.
-		func() (Reason, string) { return r.gate(s.settings.evidenceAge).blocks(p, s.settings.percent) },
+		func() (Reason, string) { return r.gate(s.settings.evidenceAge).blocks(r.ix, p, s.settings.percent) },
+		func() (Reason, string) { return r.budget(s, p) },
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
 		func() (Reason, string) { return r.past(s) },
-		func() (Reason, string) { return r.pace(s) },
+		func() (Reason, string) { return r.pace(s, p) },
 	} {
 		if reason, message := ask(); reason != "" {
 			return reason, message
@@ -295,27 +306,6 @@ func (r *run) past(s subject) (Reason, string) {
 		return ReasonCooldown, fmt.Sprintf("asked for by %s, which was withdrawn; left alone for another %s", last.name, left.Round(time.Second))
 	}
 	return ReasonCooldown, fmt.Sprintf("repaired by %s, left alone for another %s", last.name, left.Round(time.Second))
-}
-
-// pace asks whether there is room for the repair now.
-func (r *run) pace(s subject) (Reason, string) {
-	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
-	by := r.busy[cluster].other(s.pending)
-	if s.settings.observe {
-		if by == "" {
-			by = r.observed[cluster]
-		}
-		if by == "" {
-			return ReasonObserveOnly, fmt.Sprintf("policy %s only observes; it would %s", s.settings.name, s.settings.action)
-		}
-	}
-	if by != "" {
-		return ReasonInFlight, fmt.Sprintf("%s is open in cluster %s, one at a time", by, s.ref.Cluster)
-	}
-	if first := r.begins[s.ref.Cell]; first != "" && !s.standing {
-		return ReasonInFlight, fmt.Sprintf("%s is begun first, one at a time in cell %s", first, s.ref.Cell)
-	}
-	return "", ""
 }
 
 func (s subject) wrong() string {
@@ -363,6 +353,7 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 		Deadline: metav1.NewTime(r.now.Add(s.settings.timeout).Truncate(time.Second)),
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),
+		Budgets:  r.budgetRecords(s, p),
 
 		Verification: verification,
 	}
@@ -378,10 +369,14 @@ func (s subject) signals() []api.SignalRecord {
 }
 
 // look brings the next check forward to when waiting alone may change the decision.
-func (r *run) look(d Decision, s subject) {
+func (r *run) look(d Decision, s subject, p place) {
 	switch d.Reason {
 	case ReasonNotLongEnough:
 		r.lookAt(s.live.node.Since.Add(s.settings.unhealthy))
+	case ReasonFrozen:
+		for _, in := range p.domains() {
+			r.lookAt(r.limits(in).freeze.until)
+		}
 	case ReasonCooldown:
 		r.lookAt(r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)].at.Add(s.settings.cooldown))
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -36,7 +37,7 @@ func TestActsWhenAllEvidenceAgrees(t *testing.T) {
 			{Source: "node", ObservedAt: metav1.NewTime(now.Add(-11 * time.Minute)), Says: "Ready=Unknown since 2026-03-01T11:50:00Z, boot id boot-1"},
 		}},
 		Gate: api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
-	}, d.Spec))
+	}, d.Spec, cmpopts.IgnoreFields(api.RemediationSpec{}, "Budgets")))
 	require.Equal(t, []policy.Report{{Name: "nodes", Unhealthy: 1, Allowed: metav1.ConditionTrue, Reason: policy.ReasonAllowed, Message: "every central answers and sees every cell"}}, plan.Policies)
 }
 
@@ -205,6 +206,7 @@ func TestFirstPolicyByNameSpeaksForAMachine(t *testing.T) {
 
 func TestOneRepairAtATimeInEachCluster(t *testing.T) {
 	w := newWorld(2, 4, 5)
+	w.eager()
 	for _, name := range []string{"shop-0-03", "shop-0-12", "shop-1-07"} {
 		w.fail(name)
 	}
@@ -327,6 +329,7 @@ func TestObservingTakesNoPlaceFromActing(t *testing.T) {
 // Two that begin in one round are each measured without the other.
 func TestOneRepairIsBegunInACellAtATime(t *testing.T) {
 	w := newWorld(2, 4, 5)
+	w.eager()
 	w.addCluster(0, "mall-0", 4, 5)
 	for _, name := range []string{"mall-0-08", "shop-0-03", "shop-1-03"} {
 		w.fail(name)

@@ -11,10 +11,16 @@ import (
 // tally counts machines and how many of them are unhealthy.
 type tally struct{ unhealthy, machines int }
 
-// exceeds says whether strictly more than percent is unhealthy. Nothing is
-// rounded. Of nothing, everything is too much.
-func (t tally) exceeds(percent int) bool {
-	return t.machines == 0 || t.unhealthy*100 > percent*t.machines
+// exceeds says whether more is unhealthy than a share allows.
+func (t tally) exceeds(percent int) bool { return t.unhealthy > t.allowed(percent) }
+
+// allowed is a share, in percent, rounded down, and one machine at least, so that
+// a small rack or cluster can be repaired. Of nothing, nothing is allowed.
+func (t tally) allowed(percent int) int {
+	if t.machines == 0 {
+		return -1
+	}
+	return max(1, percent*t.machines/100)
 }
 
 func (t tally) String() string { return fmt.Sprintf("%d of %d", t.unhealthy, t.machines) }
@@ -27,32 +33,96 @@ func (t tally) String() string { return fmt.Sprintf("%d of %d", t.unhealthy, t.m
 type gate struct {
 	clusters map[clusterRef]*tally
 	racks    map[rackRef]*tally
+	// known are the same for budgets, without machines of which nothing is known.
+	known map[domain]*tally
+	pools map[domain]poolTally
+	dark  map[clusterRef]bool
+	bad   map[*Machine]bool
 }
 
+// poolTally counts a pool as the gate does, and as budgets do.
+type poolTally struct{ all, seen tally }
+
 func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
-	g := gate{make(map[clusterRef]*tally, len(ix.clusters)), map[rackRef]*tally{}}
-	unwell := ix.unwell()
+	g := gate{
+		clusters: make(map[clusterRef]*tally, len(ix.clusters)), racks: map[rackRef]*tally{}, known: map[domain]*tally{},
+		pools: map[domain]poolTally{}, dark: map[clusterRef]bool{}, bad: ix.unwell(),
+	}
 	for ref, c := range ix.clusters {
-		unseen := ix.dark(c, maxAge, now)
-		of, rack, last := &tally{}, (*tally)(nil), rackRef{}
-		for _, p := range c.places {
-			if !p.machine.InUse || p.machine.Node == "" {
-				continue
-			}
-			if at := (rackRef{ref.cell, p.machine.Zone, p.machine.Rack}); rack == nil || at != last {
-				rack, last = g.rack(at), at
-			}
-			bad := unseen || unwell[p.machine] || ix.unavailable(p.machine)
-			of.add(bad)
-			rack.add(bad)
+		if ix.dark(c, maxAge, now) {
+			g.dark[ref] = true
 		}
-		if of.machines > 0 {
-			g.clusters[ref] = of
+		if of, seen := g.addCluster(ix, c); of.machines > 0 {
+			g.clusters[ref] = &of
+			g.addKnown(ix, ref, seen)
 		}
 	}
 	g.addUnmatched(ix)
 	return g
 }
+
+// addCluster counts the machines of one cluster, each in its rack, too.
+func (g gate) addCluster(ix *index, c *cluster) (of, seen tally) {
+	rack, last := (*tally)(nil), rackRef{}
+	for _, p := range c.places {
+		if !p.machine.serves() {
+			continue
+		}
+		if at := (rackRef{c.cell, p.machine.Zone, p.machine.Rack}); rack == nil || at != last {
+			rack, last = g.rack(at), at
+		}
+		before := of
+		g.count(ix, p.machine, g.dark[c.clusterRef], &of, &seen)
+		rack.add(of.unhealthy > before.unhealthy)
+	}
+	return of, seen
+}
+
+// count adds a machine to all that there are, and to those of which something is known.
+func (g gate) count(ix *index, m *Machine, dark bool, all, seen *tally) {
+	bad := g.bad[m] || ix.unavailable(m)
+	all.add(bad || dark)
+	if bad || !dark {
+		seen.add(bad)
+	}
+}
+
+// addKnown adds what is known of a cluster to all that it is part of.
+func (g gate) addKnown(ix *index, ref clusterRef, seen tally) {
+	for _, d := range domains(ix.cells[ref.cell], ref.cluster, "") {
+		if d.level == api.BudgetPool {
+			continue // counted when it is asked for
+		}
+		t := g.known[d]
+		if t == nil {
+			t = &tally{}
+			g.known[d] = t
+		}
+		t.unhealthy += seen.unhealthy
+		t.machines += seen.machines
+	}
+}
+
+// pool counts the machines of one pool.
+func (g gate) pool(ix *index, d domain) poolTally {
+	if t, known := g.pools[d]; known {
+		return t
+	}
+	var t poolTally
+	ref := clusterRef{d.cell, d.cluster}
+	if c := ix.clusters[ref]; c != nil {
+		for _, p := range c.places {
+			if p.machine.serves() && p.machine.Pool == d.name {
+				g.count(ix, p.machine, g.dark[ref], &t.all, &t.seen)
+			}
+		}
+	}
+	g.pools[d] = t
+	return t
+}
+
+// serves says whether a machine is one that a cluster can do with or without.
+func (m *Machine) serves() bool { return m.InUse && m.Node != "" }
 
 func (g gate) rack(ref rackRef) *tally {
 	t := g.racks[ref]
@@ -86,6 +156,9 @@ func (ix *index) dark(c *cluster, maxAge time.Duration, now time.Time) bool {
 // share without raising the denominator.
 func (g gate) addUnmatched(ix *index) {
 	for ref, s := range ix.unmatched() {
+		if cell := ix.cells[ref.Cell]; cell != nil {
+			g.addKnown(ix, clusterRef{ref.Cell, ref.Cluster}, tally{unhealthy: 1})
+		}
 		if t := g.clusters[clusterRef{ref.Cell, ref.Cluster}]; t != nil {
 			t.unhealthy++
 		}
@@ -180,13 +253,25 @@ func (g gate) of(p place) (cluster, rack tally) {
 }
 
 // blocks says why the surroundings of a machine forbid its repair.
-func (g gate) blocks(p place, percent int) (Reason, string) {
+func (g gate) blocks(ix *index, p place, percent int) (Reason, string) {
 	cluster, rack := g.of(p)
-	if rack.exceeds(percent) {
-		return ReasonCorrelatedFailure, fmt.Sprintf("%s machines of rack %s are unhealthy, allowed are %d percent", rack, p.machine.Rack, percent)
+	for _, around := range []struct {
+		tally
+		of string
+	}{{rack, "rack " + p.machine.Rack}, {cluster, "cluster " + p.machine.Cluster}} {
+		if around.exceeds(percent) {
+			return ReasonCorrelatedFailure, fmt.Sprintf("%s machines of %s are unhealthy, at most %d may be (%d percent)",
+				around.tally, around.of, max(0, around.allowed(percent)), percent)
+		}
 	}
-	if cluster.exceeds(percent) {
-		return ReasonCorrelatedFailure, fmt.Sprintf("%s machines of cluster %s are unhealthy, allowed are %d percent", cluster, p.machine.Cluster, percent)
+	pool := p.domains()[0]
+	for _, of := range []struct {
+		machines int
+		what     string
+	}{{cluster.machines, "cluster " + p.machine.Cluster}, {g.pool(ix, pool).all.machines, pool.String()}} {
+		if of.machines == 1 {
+			return ReasonLoneMachine, fmt.Sprintf("it is the only machine of %s: what a repair takes with it is for people to weigh", of.what)
+		}
 	}
 	return "", ""
 }

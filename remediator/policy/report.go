@@ -64,6 +64,9 @@ func (r *run) stopped(s settings) (Reason, string) {
 	if check := s.verification.NodeCheck; check != nil && tooLong(check, s.timeout) != "" {
 		return ReasonNodeCheckUnavailable, "no repair could be verified: " + tooLong(check, s.timeout)
 	}
+	if f := r.limits(domain{level: api.BudgetFleet}).freeze; f.set() {
+		return ReasonFrozen, f.String()
+	}
 	if s.observe {
 		return ReasonObserveOnly, "the policy only observes"
 	}

@@ -7,6 +7,9 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// defaultEvidenceAge is in seconds.
+const defaultEvidenceAge = 60
+
 // settings are a policy with its defaults resolved.
 type settings struct {
 	name        string
@@ -29,7 +32,7 @@ func resolve(p *api.RemediationPolicy) settings {
 		observe:     p.Spec.Mode != api.ModeAct,
 		action:      p.Spec.Action,
 		unhealthy:   seconds(p.Spec.UnhealthySeconds, 300),
-		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, 60),
+		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, defaultEvidenceAge),
 		percent:     20,
 		timeout:     seconds(p.Spec.TimeoutSeconds, 1800),
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),

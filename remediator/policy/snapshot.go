@@ -17,6 +17,8 @@ const AnnotationAcknowledged = "pharos.dev/acknowledged"
 type Snapshot struct {
 	Cells    []Cell    `json:"cells"`
 	Centrals []Central `json:"centrals"`
+	// Budgets bound repairs beside the built-in figures of every level.
+	Budgets []api.FleetDisruptionBudget `json:"budgets,omitempty"`
 	// Clusters are live reads of business clusters, for those with suspects only.
 	Clusters     []LiveCluster     `json:"clusters"`
 	Remediations []api.Remediation `json:"remediations"`
@@ -28,8 +30,9 @@ type Snapshot struct {
 
 // Cell is the inventory of one cell.
 type Cell struct {
-	Name   string `json:"name"`
-	Paused bool   `json:"paused,omitempty"`
+	Name      string `json:"name"`
+	Geography string `json:"geography,omitempty"`
+	Paused    bool   `json:"paused,omitempty"`
 	// Err says why the inventory could not be read; empty means that it is whole.
 	Err            string   `json:"err,omitempty"`
 	PausedClusters []string `json:"pausedClusters,omitempty"`

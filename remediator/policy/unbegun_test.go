@@ -92,6 +92,7 @@ func TestWithheldByTheLastLook(t *testing.T) {
 
 func TestWhatCouldNotBeCarriedOutIsAHold(t *testing.T) {
 	w := newWorld(2, 4, 5)
+	w.eager()
 	w.fail("shop-0-03")
 	w.fail("shop-1-03")
 	plan := w.decide()

@@ -103,7 +103,7 @@ func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
 }
 
 func (r *Reader) cell(ctx context.Context, object *api.Cell) policy.Cell {
-	out := policy.Cell{Name: object.Name, Paused: Paused(object)}
+	out := policy.Cell{Name: object.Name, Geography: object.Spec.Geography, Paused: Paused(object)}
 	if out.Err = r.pause.resting(object.Name, r.now()); out.Err != "" {
 		return out
 	}
@@ -111,7 +111,7 @@ func (r *Reader) cell(ctx context.Context, object *api.Cell) policy.Cell {
 	defer cancel()
 	if err := r.inventory(ctx, object, &out); err != nil {
 		r.pause.failed(object.Name, r.now(), err)
-		return policy.Cell{Name: object.Name, Paused: out.Paused, Err: err.Error()}
+		return policy.Cell{Name: object.Name, Geography: out.Geography, Paused: out.Paused, Err: err.Error()}
 	}
 	r.pause.answered(object.Name)
 	return out

@@ -46,6 +46,12 @@ func (s Snapshot) validate() error {
 		p.named(at, "metadata.name", s.Policies[i].Name)
 		policies.add(&p, at, s.Policies[i].Name)
 	}
+	budgets := once{}
+	for i := range s.Budgets {
+		at := fmt.Sprintf("budgets[%d]", i)
+		p.named(at, "metadata.name", s.Budgets[i].Name, "spec.level", string(s.Budgets[i].Spec.Level))
+		budgets.add(&p, at, s.Budgets[i].Name)
+	}
 	s.validateCells(&p)
 	s.validateCentrals(&p)
 	s.validateClusters(&p)

@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// BudgetReport sums up one FleetDisruptionBudget.
+type BudgetReport struct {
+	Name string
+	// Tightest is, of all that the budget covers, what has the least room left;
+	// nil if it covers nothing.
+	Tightest *api.BudgetRecord
+	// Allowed is False if the budget lets nothing begin in some domain.
+	Allowed metav1.ConditionStatus
+	Reason  Reason
+	Message string
+}
+
+// reportBudgets says how much of each budget is used.
+func (r *run) reportBudgets() {
+	if len(r.budgets) == 0 {
+		return
+	}
+	all := r.allDomains()
+	maxAge := r.reportAge()
+	for _, b := range r.budgets {
+		r.plan.Budgets = append(r.plan.Budgets, r.reportBudget(b, all[b.Spec.Level], maxAge))
+	}
+}
+
+// reportAge is the age at which the first policy no longer counts an
+// observation, so that budgets are reported as they are applied.
+func (r *run) reportAge() time.Duration {
+	if len(r.policies) == 0 {
+		return seconds(nil, defaultEvidenceAge)
+	}
+	return resolve(r.policies[0]).evidenceAge
+}
+
+// allDomains are those of every machine in use, by level, in the order of the inventory.
+func (r *run) allDomains() map[api.BudgetLevel][]domain {
+	all := map[api.BudgetLevel][]domain{}
+	seen := map[domain]bool{}
+	for _, p := range r.ix.machines {
+		if !p.machine.serves() {
+			continue
+		}
+		for _, d := range p.domains() {
+			if !seen[d] {
+				seen[d] = true
+				all[d.level] = append(all[d.level], d)
+			}
+		}
+	}
+	return all
+}
+
+func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge time.Duration) BudgetReport {
+	report := BudgetReport{Name: b.Name, Allowed: metav1.ConditionTrue, Reason: ReasonAllowed, Message: "there is room in everything that it covers"}
+	least := 0
+	for _, d := range all {
+		if !d.coveredBy(b) {
+			continue
+		}
+		record := r.budgetRecord(d, maxAge)
+		room := roomIn(record)
+		if report.Tightest == nil || cmp.Or(cmp.Compare(room, least), cmp.Compare(record.Domain, report.Tightest.Domain)) < 0 {
+			least, report.Tightest = room, &record
+		}
+	}
+	switch f := (freeze{}).or(b, r.now); {
+	case f.set():
+		report.Allowed, report.Reason, report.Message = metav1.ConditionFalse, ReasonFrozen, f.String()
+	case report.Tightest == nil:
+		report.Message = "it covers no machine in use"
+	case least < 0:
+		t := report.Tightest
+		report.Allowed, report.Reason = metav1.ConditionFalse, ReasonBudgetExceeded
+		report.Message = fmt.Sprintf("%d of %d machines of %s are unavailable, at most %d may be", t.Unavailable, t.Machines, t.Domain, *t.MaxUnavailable)
+	}
+	return report
+}
+
+// roomIn is how many machines more may become unavailable, and less than nothing
+// if too many are. What has no such bound has all the room there is.
+func roomIn(b api.BudgetRecord) int {
+	if b.MaxUnavailable == nil {
+		return int(b.Machines)
+	}
+	return int(*b.MaxUnavailable - b.Unavailable)
+}
