@@ -129,6 +129,9 @@ func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, err
 	if f.Policy == nil {
 		return against(policy.ReasonNoPolicy, "the policy is gone"), nil
 	}
+	if f.Budgets, err = c.budgets(ctx); err != nil {
+		return look{}, err
+	}
 	cell, err := c.cell(ctx, d.Cell)
 	if err != nil {
 		return look{}, err

@@ -58,6 +58,10 @@ func TestRemediator(t *testing.T) {
 		{"node check whose pod is another's", testCheckForeign},
 		{"node check and hands off", testCheckPaused},
 		{"node check and a crash", testCheckAndCrash},
+		{"freeze", testFreeze},
+		{"freeze between record and patch", testFreezeBeforePatch},
+		{"budget", testBudget},
+		{"budgets that cannot be read", testBudgetsUnread},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 	} {

@@ -38,6 +38,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	err = errors.Join(
 		err, acted,
 		c.report(ctx, policies, plan.Policies),
+		c.reportBudgets(ctx, snapshot.Budgets, plan.Budgets),
 		silent(snapshot.Centrals),
 	)
 	return plan.NextCheck, err
@@ -50,6 +51,9 @@ func (c *Controller) read(ctx context.Context) ([]api.RemediationPolicy, policy.
 	var s policy.Snapshot
 	policies, err := c.policies(ctx)
 	if err != nil {
+		return nil, s, err
+	}
+	if s.Budgets, err = c.budgets(ctx); err != nil {
 		return nil, s, err
 	}
 	if s.Remediations, err = c.ledger.List(ctx); err != nil {

@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// budgets reads every budget. Without them nothing may begin: one of them may be
+// the word of a person to stop.
+func (c *Controller) budgets(ctx context.Context) ([]api.FleetDisruptionBudget, error) {
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
+	var list api.FleetDisruptionBudgetList
+	if err := c.hub.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing disruption budgets: %w", err)
+	}
+	return list.Items, nil
+}
+
+// reportBudgets writes the status of every budget.
+func (c *Controller) reportBudgets(ctx context.Context, budgets []api.FleetDisruptionBudget, reports []policy.BudgetReport) error {
+	byName := map[string]*api.FleetDisruptionBudget{}
+	for i := range budgets {
+		byName[budgets[i].Name] = &budgets[i]
+	}
+	var errs []error
+	for _, r := range reports {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := c.reportBudget(ctx, byName[r.Name], r); err != nil {
+			errs = append(errs, fmt.Errorf("reporting on disruption budget %s: %w", r.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisruptionBudget, r policy.BudgetReport) error {
+	after := before.DeepCopy()
+	after.Status.ObservedGeneration, after.Status.Tightest = before.Generation, r.Tightest
+	meta.SetStatusCondition(&after.Status.Conditions, metav1.Condition{
+		Type: api.ConditionRemediationAllowed, Status: r.Allowed, Reason: string(r.Reason), Message: r.Message,
+		ObservedGeneration: before.Generation, LastTransitionTime: metav1.NewTime(c.now()),
+	})
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := c.hub.Status().Patch(ctx, after, patch)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil // changed or gone since it was read: the next round reports
+	}
+	if err != nil {
+		return fmt.Errorf("patching its status: %w", err)
+	}
+	return nil
+}
