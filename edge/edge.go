@@ -91,16 +91,16 @@ func Render(o Options) (promcfg.Files, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := contract.Files(rules.Edge, o.Interval, o.Topology())
+	alike, err := o.alike(contract)
 	if err != nil {
 		return nil, err
 	}
 	return promcfg.Config{
 		Global:        global,
-		RuleFiles:     rules.RuleFiles(rules.Edge, files),
-		ScrapeConfigs: jobs(o, contract),
+		RuleFiles:     rules.RuleFiles(rules.Edge, alike.files),
+		ScrapeConfigs: alike.jobs,
 		RemoteWrite:   writes(o, contract),
-	}.With(files)
+	}.With(maps.Clone(alike.files))
 }
 
 func (o Options) withDefaults() Options {

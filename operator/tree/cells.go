@@ -32,7 +32,7 @@ func (t *Tree) descriptions() ([]File, error) {
 			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Cell"},
 			Metadata: metadata{c.Name, c.Labels, c.Annotations},
 			Spec:     c.Spec,
-		})
+		}, "")
 		if err != nil {
 			return nil, fmt.Errorf("%s: Cell %q: writing it down: %w", t.fleet.at(c.Name), c.Name, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -12,19 +13,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 
-	"github.com/pharos-fleet/pharos/rules"
+	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// encode writes an object as YAML. What it is in JSON decides, as everywhere in
-// Kubernetes.
-func encode(o any) ([]byte, error) {
+// encode writes an object of a cell, or of no cell, as YAML. What it is in JSON
+// decides, as everywhere in Kubernetes.
+func encode(o any, cell string) ([]byte, error) {
 	if cm, ok := o.(*corev1ac.ConfigMapApplyConfiguration); ok && len(cm.Data) > 0 {
-		return encodeConfigMap(cm)
+		return encodeConfigMap(cm, cell)
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
+	return objects.text(raw, cell)
+}
+
+// encodeJSON writes as YAML what is JSON.
+func encodeJSON(raw []byte) ([]byte, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(raw, &fields); err != nil {
 		return nil, err
@@ -45,11 +51,11 @@ func encodeYAML(v any) ([]byte, error) {
 const dataKey = "data:\n"
 
 // encodeConfigMap gives the bytes that encode would give, with each of the files
-// written by itself: rules are most of what there is, and alike in every cell.
-func encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration) ([]byte, error) {
+// written by itself: they are most of what there is.
+func encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration, cell string) ([]byte, error) {
 	rest := *cm
 	rest.Data = nil
-	raw, err := encode(&rest)
+	raw, err := encode(&rest, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -62,59 +68,102 @@ func encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration) ([]byte, error) {
 	out.Write(version)
 	out.WriteString("\n" + dataKey)
 	for _, name := range slices.Sorted(maps.Keys(cm.Data)) {
-		file, err := files.text(name, cm.Data[name])
-		if err != nil {
+		if err := encodeFile(&out, name, cm.Data[name]); err != nil {
 			return nil, err
 		}
-		out.Write(file)
 	}
 	out.WriteString("kind: ")
 	out.Write(kind)
 	return out.Bytes(), nil
 }
 
-// files are rule files as they are written in a ConfigMap.
-var files texts
+// plainName is a file's name of which no reader of YAML makes anything but text.
+var plainName = regexp.MustCompile(`^[a-z][-a-z0-9]{0,60}\.[-.a-z0-9]{0,60}[a-z]$`)
 
-// texts remembers files by their names and content. It is bounded by forgetting
-// all.
-type texts struct {
-	mu    sync.Mutex
-	known map[file][]byte
+// encodeFile writes a file as an entry of a ConfigMap's data. A plain text is a block
+// of its lines, which needs no encoder.
+func encodeFile(out *bytes.Buffer, name, content string) error {
+	if !plainName.MatchString(name) || !plainText(content) {
+		raw, err := encodeYAML(map[string]any{"data": map[string]string{name: content}})
+		out.Write(bytes.TrimPrefix(raw, []byte(dataKey)))
+		return err
+	}
+	out.Grow(len(content) + len(content)/8)
+	out.WriteString("  " + name + ": |\n")
+	for line := range strings.Lines(content) {
+		if line != "\n" {
+			out.WriteString("    ")
+		}
+		out.WriteString(line)
+	}
+	return nil
 }
 
-type file struct{ name, content string }
+// plainText tells whether a text can be written line by line as it is: it has
+// nothing but printable ASCII in lines that do not end in a space, begins with a
+// line that is not indented, and ends with one end of a line.
+func plainText(s string) bool {
+	if s == "" || s[0] == ' ' || s[0] == '\n' || !strings.HasSuffix(s, "\n") || strings.HasSuffix(s, "\n\n") || strings.Contains(s, " \n") {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] != '\n' && (s[i] < ' ' || s[i] > '~') {
+			return false
+		}
+	}
+	return true
+}
 
-// maxTexts is more than the rule files of all tiers are.
-const maxTexts = 100
+// objects are those of cells, which differ in nothing but the cell's name, as they are
+// written.
+var objects templates
 
-// text is a file as an entry of a ConfigMap's data. Nothing may change it.
-func (t *texts) text(name, content string) ([]byte, error) {
-	f := file{name, content}
+// templates remembers objects by their JSON without the name of their cell, as the text
+// before, between and after that. It is bounded by forgetting all.
+type templates struct {
+	mu    sync.Mutex
+	known map[string][][]byte
+}
+
+const (
+	// maxTemplates is more than a fleet has of different objects in its cells.
+	maxTemplates = 1000
+	// anyCell stands for the name of the cell where it is not looked at: a name that no
+	// cell has, and that is plain text in YAML.
+	anyCell = "the-cell_"
+)
+
+// text is an object as YAML, from its JSON.
+func (t *templates) text(raw []byte, cell string) ([]byte, error) {
+	if cell == "" {
+		return encodeJSON(raw)
+	}
+	key := string(bytes.ReplaceAll(raw, labelled(cell), labelled(anyCell)))
 	t.mu.Lock()
-	text, known := t.known[f]
+	parts, known := t.known[key]
 	t.mu.Unlock()
-	if known {
-		return text, nil
+	if !known {
+		text, err := encodeJSON([]byte(key))
+		if err != nil {
+			return nil, err
+		}
+		parts = bytes.Split(text, []byte(v1alpha1.LabelCell+": "+anyCell+"\n"))
+		t.remember(key, parts)
 	}
-	raw, err := encodeYAML(map[string]any{"data": map[string]string{name: content}})
-	if err != nil {
-		return nil, err
-	}
-	text = bytes.TrimPrefix(raw, []byte(dataKey))
-	if !alike(name) {
-		return text, nil
-	}
+	name, err := encodeYAML(map[string]string{v1alpha1.LabelCell: cell})
+	return bytes.Join(parts, name), err
+}
+
+func (t *templates) remember(key string, parts [][]byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxTexts {
-		t.known = map[file][]byte{}
+	if t.known == nil || len(t.known) >= maxTemplates {
+		t.known = map[string][][]byte{}
 	}
-	t.known[f] = text
-	return text, nil
+	t.known[key] = parts
 }
 
-// alike tells of the files that many servers have in common.
-func alike(name string) bool {
-	return strings.HasSuffix(name, rules.FileSuffix) && !strings.HasPrefix(name, "topology")
+// labelled is how an object says in JSON which cell it is of.
+func labelled(cell string) []byte {
+	return []byte(`"` + v1alpha1.LabelCell + `":"` + cell + `"`)
 }

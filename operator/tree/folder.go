@@ -34,6 +34,20 @@ type folder struct {
 	// of others where a rendered file must be. One of either is enough to refuse
 	// the whole.
 	edited, foreign []string
+	// made are the folders that are known to be there.
+	made map[string]bool
+}
+
+// make makes a folder, and those that it lies in.
+func (d *folder) make(name string) error {
+	if d.made[name] {
+		return nil
+	}
+	if err := d.MkdirAll(name, 0o755); err != nil {
+		return fmt.Errorf("making a folder: %w", err)
+	}
+	d.made[name] = true
+	return nil
 }
 
 // open opens a folder that is there.
@@ -53,7 +67,7 @@ func open(dir string) (*folder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder: %w", err)
 	}
-	return &folder{Root: root, before: before, now: manifest{}}, nil
+	return &folder{Root: root, before: before, now: manifest{}, made: map[string]bool{}}, nil
 }
 
 // compare notes what a rendered file means for the folder, and gives what is

@@ -200,7 +200,7 @@ func (t *Tree) Each(yield func(File) error) error {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
 	}
 	t.volumes[hubFolder].Keep(hub.Objects)
-	files, err := lay(hubFolder, hub.Objects, hub.Files)
+	files, err := lay(hubFolder, "", hub.Objects, hub.Files)
 	if err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (t *Tree) cell(c *v1alpha1.Cell) ([]File, error) {
 		return nil, fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
 	}
 	t.volumes[cellFolder(c.Name)].Keep(rendered.Objects)
-	return lay(cellFolder(c.Name), rendered.Objects, rendered.Files)
+	return lay(cellFolder(c.Name), c.Name, rendered.Objects, rendered.Files)
 }
 
 func each(files []File, yield func(File) error) error {
@@ -270,11 +270,11 @@ const manifests = "manifests"
 // lay puts the objects of a place, those of one name in one file, into a folder
 // of their own, and the files of its servers into another: what reads a folder
 // of objects must not find anything else in it.
-func lay(dir string, objects workload.Objects, servers map[string]promcfg.Files) ([]File, error) {
+func lay(dir, cell string, objects workload.Objects, servers map[string]promcfg.Files) ([]File, error) {
 	documents := map[string][]byte{}
 	for _, o := range objects {
 		name := workload.Name(o)
-		raw, err := encode(o)
+		raw, err := encode(o, cell)
 		if err != nil {
 			return nil, fmt.Errorf("%s: encoding %s: %w", dir, workload.Identity(o), err)
 		}

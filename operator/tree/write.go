@@ -108,8 +108,8 @@ func (d *folder) stage(ctx context.Context, t *Tree) error {
 }
 
 func (d *folder) write(name string, content []byte) error {
-	if err := d.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+	if err := d.make(path.Dir(name)); err != nil {
+		return err
 	}
 	if err := d.WriteFile(name, content, 0o644); err != nil {
 		return fmt.Errorf("writing a rendered file: %w", err)
@@ -151,8 +151,8 @@ func (d *folder) tell(m manifest) error {
 
 // take puts a file that is ready in its place.
 func (d *folder) take(name string) error {
-	if err := d.MkdirAll(path.Dir(name), 0o755); err != nil {
-		return fmt.Errorf("making a folder: %w", err)
+	if err := d.make(path.Dir(name)); err != nil {
+		return err
 	}
 	if err := d.Rename(path.Join(staging, name), name); err != nil {
 		return fmt.Errorf("putting a rendered file in its place: %w", err)
