@@ -37,6 +37,9 @@ type Options struct {
 	// Link is how the cascades' series come here. Where it is pushed, cascades are
 	// only asked whether they answer.
 	Link promcfg.Link
+	// Reads has cascades read all the same where the link is pushed: not all of them
+	// write yet.
+	Reads bool
 	// LongTerm are stores that everything recorded is written to, in any order.
 	LongTerm []LongTerm
 	// Alertmanagers is how many there should be in the hub, found by their pods, each

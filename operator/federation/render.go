@@ -52,8 +52,10 @@ type hub struct {
 	layouts   Layouts
 	namespace string
 	at        Addresses
-	// given is how the files are marked that the centrals were given before.
-	given map[string]marked
+	// given is what the centrals were given before.
+	given map[string]given
+	// reads has centrals that are written to read cascades all the same.
+	reads bool
 	// contract is the team's own; nil is the one that is built in.
 	contract *rules.Contract
 }
@@ -101,18 +103,6 @@ func (h hub) api() promcfg.APIServer {
 // link is how cascades feed centrals.
 func (h hub) link() promcfg.Link { return promcfg.Link{Kind: promcfg.LinkKind(h.f.Spec.Link.Type)} }
 
-// receivers are the centrals, as cascades write to them.
-func (h hub) receivers() []promcfg.Receiver {
-	if !pushes(h.f) {
-		return nil
-	}
-	var all []promcfg.Receiver
-	for _, replica := range replicas() {
-		all = append(all, promcfg.Receiver{Name: centralPrefix + replica, URL: "http://" + h.at.Centrals[replica] + promcfg.ReceivePath})
-	}
-	return all
-}
-
 func (h hub) renderCascade(s shard) (server, error) {
 	o := cascade.Options{
 		Geography: s.geography, Replica: "a", Shard: s.number, Interval: workload.Interval(h.f), APIServer: h.api(),
@@ -143,7 +133,7 @@ func (h hub) renderCentrals() (map[string]server, marked, error) {
 			return nil, marked{}, err
 		}
 		if as.digest == "" {
-			as = next(workload.Hash(s.files), h.given)
+			as = next(workload.Hash(s.files), h.marks())
 		}
 		if err := mark(s.files, as); err != nil {
 			return nil, marked{}, fmt.Errorf("rendering %s%s: %w", centralPrefix, replica, err)
@@ -153,9 +143,18 @@ func (h hub) renderCentrals() (map[string]server, marked, error) {
 	return centrals, as, nil
 }
 
+// marks are how the files are marked that the centrals were given before.
+func (h hub) marks() map[string]marked {
+	all := map[string]marked{}
+	for name, g := range h.given {
+		all[name] = g.mark
+	}
+	return all
+}
+
 func (h hub) renderCentral(replica string) (server, error) {
 	o := central.Options{
-		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), Link: h.link(),
+		Replica: replica, Replicas: replicas(), Interval: workload.Interval(h.f), APIServer: h.api(), Link: h.link(), Reads: h.reads,
 		CascadeShards: map[string][]int{}, Alertmanagers: uint(alertmanagers(h.f)), Existing: existing(h.f), Robots: robots(h.f), LongTerm: stores(h.f), Contract: h.contract,
 	}
 	for _, g := range h.layouts.counted(h.f) {
