@@ -38,8 +38,9 @@ type Options struct {
 	// MaxSeries is how many series the server should hold at most. An alert says
 	// when it comes near. Zero means DefaultMaxSeriesPerShard.
 	MaxSeries uint
-	// Link is how the cascade gets what edges recorded, and hands on what centrals
-	// should have. Where it is pushed, Receivers are the centrals.
+	// Link is how the cascade gets what edges recorded. Receivers are the centrals that
+	// it writes to: where the link is pushed all of them, and while one takes the place of
+	// another those that take it.
 	Link      promcfg.Link
 	Receivers []promcfg.Receiver
 	// ReplicaLabels are the labels by which existing Prometheus servers tell their

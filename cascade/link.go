@@ -33,7 +33,7 @@ func (o Options) Flags() []string {
 	if o.receives() {
 		out = append(out, promcfg.ReceiveFlag)
 	}
-	if o.Link.Of() == promcfg.Push && len(o.Receivers) > 0 {
+	if o.Link.Of() == promcfg.Push { // centrals may come to be written to later
 		out = append(out, promcfg.FlushFlag)
 	}
 	return out
@@ -140,9 +140,18 @@ func (c Cell) targets(geography string) []promcfg.StaticGroup {
 	return out
 }
 
-// writes are what the cascade writes to each central, where the link is pushed.
-func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
+// shown are the credentials that the receivers are shown: those of a link that reads are
+// for edges.
+func (o Options) shown() promcfg.Credentials {
 	if o.Link.Of() != promcfg.Push {
+		return promcfg.Credentials{}
+	}
+	return o.Link.Credentials
+}
+
+// writes are what the cascade writes to each central that takes it.
+func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
+	if len(o.Receivers) == 0 {
 		return nil
 	}
 	var shards uint
@@ -155,7 +164,7 @@ func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
 		Series:      contract.SampleLimit(rules.Central, all),
 		Interval:    o.Interval,
 		Timeout:     o.Link.Timeout,
-		Credentials: o.Link.Credentials,
+		Credentials: o.shown(),
 	}.ToEach(o.Receivers)
 }
 
@@ -163,7 +172,7 @@ func (o Options) checkLink(contract rules.Contract) error {
 	if err := o.Link.Check("link", o.Interval); err != nil {
 		return err
 	}
-	if err := promcfg.CheckReceivers("central to write to", o.Receivers, o.Link.Credentials); err != nil {
+	if err := promcfg.CheckReceivers("central to write to", o.Receivers, o.shown()); err != nil {
 		return err
 	}
 	for i, label := range o.ReplicaLabels {

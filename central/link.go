@@ -71,7 +71,7 @@ func cascades(o Options, contract rules.Contract) promcfg.ScrapeConfig {
 		Link:     o.Link,
 		Interval: o.Interval,
 	}.Scrape()
-	if o.receives() {
+	if o.receives() && !o.Reads {
 		job = promcfg.ScrapeConfig{JobName: "cascade", MetricRelabel: []promcfg.Relabel{{Action: "drop"}}}
 	}
 	if o.Static == nil {

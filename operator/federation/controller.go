@@ -140,10 +140,10 @@ func refuse(f, chief *v1alpha1.Federation, hold bool, lost error) error {
 }
 
 // lookAgain is when the plan may go on without anything in the hub having
-// changed: soon while cells move or are divided anew, cascades are to go or a central
-// is to be changed, else when they are measured again.
-func lookAgain(f *v1alpha1.Federation, retiring []string, held workload.Holds) time.Duration {
-	if changing(f) || len(retiring) > 0 || len(held) > 0 {
+// changed: soon while cells move or are divided anew, something waits for a server or a
+// server for its turn, else when they are measured again.
+func lookAgain(f *v1alpha1.Federation, waits []string, held workload.Holds) time.Duration {
+	if changing(f) || len(waits) > 0 || len(held) > 0 {
 		return 2 * workload.Interval(f)
 	}
 	return measureEvery(f)
@@ -176,6 +176,8 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 	if h.given, err = r.given(ctx); err != nil {
 		return done{}, err
 	}
+	reading := r.readsOn(ctx, h)
+	h.reads = len(reading) > 0
 	configs, err := h.render()
 	if err != nil {
 		return done{}, workload.Invalid(err)
@@ -187,9 +189,10 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.
 	retiring := r.retiring(ctx, h, known)
+	waits := slices.Concat(staying(retiring), reading)
 	spared := workload.Spared(known, slices.Concat(retiring, turned.Holds.Servers()))
 	return done{
-		notes: slices.Concat(layouts.warnings(f), staying(retiring)), holds: turned.Holds, again: lookAgain(f, retiring, turned.Holds),
+		notes: slices.Concat(layouts.warnings(f), waits), holds: turned.Holds, again: lookAgain(f, waits, turned.Holds),
 	}, p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared...)
 }
 

@@ -92,7 +92,7 @@ func (h hub) workloads(r rendered) workload.Objects {
 	for _, s := range h.shards() {
 		objects = append(objects, p.PrometheusServer(workload.Server{
 			Part: parts.cascade(s), Files: r.cascades[s].files, Flags: r.cascades[s].flags, Retention: retention, Size: r.sizes.cascades[s],
-			Secrets: workload.LinkSecrets(h.f, v1alpha1.LinkFederate),
+			Secrets: workload.CascadeSecrets(h.f), StartsWithoutSecrets: pushes(h.f),
 		})...)
 	}
 	for _, replica := range replicas() {

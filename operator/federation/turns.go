@@ -8,12 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promapi"
-	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
 )
@@ -25,8 +21,7 @@ const newest = "max by (cell, edge_shard) (timestamp(cell:heartbeat:timestamp_se
 type part struct{ cell, edgeShard string }
 
 // turns let a change of the centrals reach one after the other, and one of the cascades
-// one of those first. Wanted is how the files are marked that the centrals are to have,
-// given how those that they were given last.
+// one of those first. Wanted is how the files are marked that the centrals are to have.
 func (r *Reconciler) turns(h hub, wanted marked) workload.Turns {
 	pair := workload.Pair{First: centralPrefix + replicas()[0], Second: centralPrefix + replicas()[1]}
 	return workload.Turns{
@@ -36,9 +31,9 @@ func (r *Reconciler) turns(h hub, wanted marked) workload.Turns {
 			ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 			defer cancel()
 			serving := asked.Seen.Serving
-			t := turn{asked: r.ears.serving(asked.Server, serving), beside: r.ears.serving(asked.Other, serving), wanted: h.given[asked.Server]}
+			t := turn{asked: r.ears.serving(asked.Server, serving), beside: r.ears.serving(asked.Other, serving), wanted: h.given[asked.Server].mark}
 			if asked.Server == pair.First && !asked.Behind {
-				t.wanted, t.above = wanted, h.given[asked.Other]
+				t.wanted, t.above = wanted, h.given[asked.Other].mark
 			}
 			return r.known(r.ears.lacks(ctx, h.f, t))
 		},
@@ -78,21 +73,6 @@ func (e *ears) serving(name string, serving map[string]string) *informant {
 		return &informant{c, name, serving[name]}
 	}
 	return nil
-}
-
-// given is how the files are marked that each central was given last, nothing where it
-// was given none.
-func (r *Reconciler) given(ctx context.Context) (map[string]marked, error) {
-	given := map[string]marked{}
-	for _, replica := range replicas() {
-		var files corev1.ConfigMap
-		name := client.ObjectKey{Namespace: r.Namespace, Name: centralPrefix + replica}
-		if err := r.Live.Get(ctx, name, &files); client.IgnoreNotFound(err) != nil {
-			return nil, fmt.Errorf("reading what %s was given: %w", name.Name, err)
-		}
-		given[name.Name] = markIn(files.Data[promcfg.ConfigFile])
-	}
-	return given, nil
 }
 
 // turn is what is known of a central that has to be well before the other is changed.

@@ -61,6 +61,15 @@ func Link(f *v1alpha1.Federation, opens v1alpha1.LinkType) promcfg.Link {
 	return link
 }
 
+// CascadeSecrets are the Secrets of a cascade. Where it is written to, it has that of the
+// link beside it, in case there is one: it must not need a restart to begin to read.
+func CascadeSecrets(f *v1alpha1.Federation) map[string]string {
+	if f.Spec.Link.Credentials == nil {
+		return nil
+	}
+	return map[string]string{linkSecret: f.Spec.Link.Credentials.SecretName}
+}
+
 // LinkSecrets are the Secrets of the servers for which Link is.
 func LinkSecrets(f *v1alpha1.Federation, opens v1alpha1.LinkType) map[string]string {
 	if !shows(f, opens) {
