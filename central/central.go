@@ -63,6 +63,9 @@ type Cell struct {
 	// Shards are how many parts the cell's edge has, all of which are expected.
 	// Zero means one.
 	Shards uint
+	// Replicas are how many servers watch each part, all of which are expected.
+	// Zero means that it is not known.
+	Replicas uint
 }
 
 // Static are the addresses, host:port, that a central uses without discovery.
@@ -133,6 +136,9 @@ func constants(o Options) []rules.Constant {
 			labels := c.labels()
 			labels["edge_shard"] = strconv.FormatUint(uint64(shard), 10)
 			out = append(out, expected("fleet:edge_expected:info", labels))
+			if c.Replicas > 1 { // one alone is missed with its cell
+				out = append(out, rules.Constant{Record: "cell:edges_expected:count", Labels: labels, Value: float64(c.Replicas)})
+			}
 		}
 	}
 	for _, g := range o.Geographies {

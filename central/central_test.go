@@ -23,7 +23,7 @@ func options() central.Options {
 		Replica: "b", Replicas: []string{"b", "a"}, Interval: 5 * time.Second,
 		Geographies: []string{"europe", "asia"}, CascadeShards: map[string][]int{"europe": {2, 0}},
 		Cells: []central.Cell{
-			{Geography: "europe", Region: "europe-west", Name: "europe-1", Shards: 2},
+			{Geography: "europe", Region: "europe-west", Name: "europe-1", Shards: 2, Replicas: 2},
 			{Geography: "asia", Region: "asia-east", Name: "asia-1"},
 		},
 		Alertmanagers: 2, Robots: []string{"oncall", "duty"},

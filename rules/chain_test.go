@@ -200,6 +200,7 @@ func topology(tier rules.Tier) string {
 	fleet:cells_expected:count 1xN
 	geography:cells_expected:count{geography="asia"} 1xN
 	fleet:edge_expected:info{geography="asia", region="east", cell="c1", edge_shard="0"} 1xN
+	cell:edges_expected:count{geography="asia", region="east", cell="c1", edge_shard="0"} 2xN
 	fleet:cascade_expected:info{geography="asia", cascade_shard="0"} 1xN
 	fleet:cell_expected:info{geography="asia", region="east", cell="c1"} 1xN
 	fleet:central_expected:info{central="a"} 1xN

@@ -181,7 +181,7 @@ func (w *World) startCentral(tb testing.TB) {
 		o.Static.Cascades[c.geography] = append(o.Static.Cascades[c.geography], c.address())
 	}
 	for _, c := range w.Cells {
-		o.Cells = append(o.Cells, central.Cell{Geography: c.Geography, Region: c.Region, Name: c.Name, Shards: c.Shards})
+		o.Cells = append(o.Cells, central.Cell{Geography: c.Geography, Region: c.Region, Name: c.Name, Shards: c.Shards, Replicas: uint(len(c.Replicas))})
 	}
 	files, err := central.Render(o)
 	require.NoError(tb, err)

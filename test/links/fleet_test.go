@@ -227,8 +227,8 @@ func (f *fleet) startCentrals(t *testing.T) {
 			Geographies: []string{geography}, CascadeShards: map[string][]int{geography: {0, 1}},
 			Static: static, Link: promcfg.Link{Kind: f.kind},
 		}
-		for _, c := range []string{pairCell, movingCell, stockCell} {
-			o.Cells = append(o.Cells, central.Cell{Geography: geography, Region: region, Name: c})
+		for c, replicas := range map[string]uint{pairCell: 2, movingCell: 1, stockCell: 2} {
+			o.Cells = append(o.Cells, central.Cell{Geography: geography, Region: region, Name: c, Replicas: replicas})
 		}
 		files, err := central.Render(o)
 		require.NoError(t, err)

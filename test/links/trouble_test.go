@@ -251,13 +251,35 @@ func (o outage) slowest(t *testing.T) time.Duration {
 	return longest
 }
 
+// oneOfAPairIsMissed kills one server of each pair, one that the fleet's link is of and
+// one that is read in any case. The other makes the cell whole, so that an alert says it.
+func (f *fleet) oneOfAPairIsMissed(t *testing.T) {
+	alerts := func(cells float64) {
+		t.Helper()
+		f.atCentrals(t, func(s *promtest.Server) error {
+			return s.Gives(`count(ALERTS{alertname="PharosEdgeDown", cell=~"asia-1|asia-3"}) or vector(0)`, cells)
+		})
+	}
+	alerts(0)
+	f.servers["pair-b"].Kill()
+	f.servers["stock-b"].Kill()
+	alerts(2)
+	f.atCentrals(t, func(s *promtest.Server) error {
+		return s.Gives(`sum(fleet:cell_contributing:bool{cell=~"asia-1|asia-3"})`, 2)
+	})
+	f.servers["pair-b"].Start()
+	f.servers["stock-b"].Start()
+	alerts(0)
+}
+
 // whatACutLeaves looks back on a cut of some intervals. A link that is pulled has
 // a hole there, and one that is pushed has everything.
 func (f *fleet) whatACutLeaves(t *testing.T) {
 	f.waitWhole(t)
 	f.sever("moving")
 	severed := time.Now()
-	time.Sleep(7 * interval)
+	t.Run("one of a pair is missed meanwhile", f.oneOfAPairIsMissed)
+	time.Sleep(time.Until(severed.Add(7 * interval)))
 	mending := time.Now()
 	f.mend("moving")
 	f.waitWhole(t)
