@@ -164,7 +164,7 @@ func (h hub) renderCentral(replica string) (server, error) {
 	homes := h.layouts.homes()
 	for _, c := range h.cells {
 		o.Cells = append(o.Cells, central.Cell{
-			Name: c.Name, Region: c.Spec.Region, Geography: homes[c.Name], Shards: workload.EdgeDivision(h.f, &c).Shards,
+			Name: c.Name, Region: c.Spec.Region, Geography: homes[c.Name], Shards: workload.EdgeDivision(h.f, &c).Shards, Replicas: workload.EdgeReplicas(h.f, &c),
 		})
 		o.ClustersPerCell = max(o.ClustersPerCell, workload.Clusters(&c), rules.DefaultClustersPerCell)
 	}
