@@ -48,15 +48,18 @@ func (r *Reconciler) recover(ctx context.Context, f *v1alpha1.Federation) error 
 	if err := errors.Join(r.Live.List(ctx, &sets, of...), r.Live.List(ctx, &given, of...)); err != nil {
 		return fmt.Errorf("looking for the shard plan in what runs: %w", err)
 	}
+	if len(f.Status.Geographies) == 0 { // then one that cells are leaving is lost as well
+		for _, s := range sets.Items {
+			lost[s.Labels[v1alpha1.LabelGeography]] = true
+		}
+	}
 	found, err := planOf(lost, sets.Items, given.Items)
 	if err != nil {
 		return err
 	}
-	for _, g := range f.Spec.Geographies {
-		if status, runs := found[g.Name]; runs {
-			f.Status.Geographies = append(f.Status.Geographies, status)
-			r.Log.InfoContext(ctx, "shard plan found in what runs", slog.String("geography", g.Name), slog.Int("cells", len(status.Cells)))
-		}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		f.Status.Geographies = append(f.Status.Geographies, found[name])
+		r.Log.InfoContext(ctx, "shard plan found in what runs", slog.String("geography", name), slog.Int("cells", len(found[name].Cells)))
 	}
 	return nil
 }

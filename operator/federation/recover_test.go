@@ -2,11 +2,15 @@ package federation
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
@@ -43,6 +47,7 @@ func TestAPlanIsFoundAgain(t *testing.T) {
 		{"it is found", p.found},
 		{"a spoilt file of another geography does not matter", p.anothers},
 		{"the Federation is made anew", p.madeAnew},
+		{"a geography that is left is found, too", p.renamed},
 		{"what runs cannot be read", p.unreadable},
 	} {
 		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
@@ -144,9 +149,67 @@ func (p *lostPlan) madeAnew(t *testing.T) {
 	require.Equal(t, p.federation(t, "fleet").UID, p.StatefulSet(t, "cascade-asia-4").OwnerReferences[0].UID)
 }
 
+// It was lost while the cells went to a geography of another name: the old one is read
+// on, and is the one that they are expected of.
+func (p *lostPlan) renamed(t *testing.T) {
+	f := p.federation(t, "fleet")
+	f.Spec.Geographies[0].Name = "apac"
+	require.NoError(t, p.Admin.Update(t.Context(), f))
+	for _, name := range []string{"asia-1", "asia-2"} {
+		c := &v1alpha1.Cell{}
+		require.NoError(t, p.Admin.Get(t.Context(), client.ObjectKey{Name: name}, c))
+		c.Spec.Geography = "apac"
+		require.NoError(t, p.Admin.Update(t.Context(), c))
+	}
+	p.lose(t)
+	for range 2 {
+		p.anew(t)
+		p.reconcile(t, "fleet")
+		f = p.federation(t, "fleet")
+		require.Equal(t, []string{"asia-1", "asia-2"}, strings.Fields(shown(f, "asia")))
+		require.Equal(t, []string{"asia-1*", "asia-2*"}, strings.Fields(shown(f, "apac")))
+		require.Equal(t, []string{"asia-1"}, p.readBy(t, "cascade-asia-4"))
+		p.lose(t)
+	}
+}
+
 // That does not say that there is nothing.
 func (p *lostPlan) unreadable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorContains(t, p.r.recover(ctx, &v1alpha1.Federation{Spec: p.spec}), "looking for the shard plan in what runs")
+}
+
+// An operator that ends between two cascades leaves a cell with three readers: the one
+// that it has left, the one that has it, and the one that it goes to. At most the last
+// has not heard it yet, so that two of them suffice, whichever they are; the cell
+// stays with both until one of them may go.
+func TestACellWithThreeReadersStaysWithTwo(t *testing.T) {
+	var sets []appsv1.StatefulSet
+	var given []corev1.ConfigMap
+	for _, shard := range []string{"0", "2", "4"} {
+		about := metav1.ObjectMeta{Name: "cascade-asia-" + shard, Labels: map[string]string{v1alpha1.LabelGeography: "asia", v1alpha1.LabelShard: shard}}
+		sets = append(sets, appsv1.StatefulSet{ObjectMeta: about})
+		given = append(given, corev1.ConfigMap{ObjectMeta: about, Data: map[string]string{
+			"prometheus.yml": "rule_files: [topology.rules.yaml]\n",
+			"topology.rules.yaml": `groups: [{name: topology, rules: [
+				{record: "geography:edge_expected:info", expr: vector(1), labels: {cell: a, edge_shard: "0"}},
+				{record: "geography:edge_expected:info", expr: vector(1), labels: {cell: a, edge_shard: "1"}}]}]`,
+		}})
+	}
+	found, err := planOf(map[string]bool{"asia": true}, sets, given)
+	require.NoError(t, err)
+	require.Equal(t, v1alpha1.GeographyStatus{
+		Name: "asia", Message: recovered, Shards: []int32{0, 2, 4}, Moving: 1,
+		Cells: []v1alpha1.CellPlacement{{Name: "a", Shard: 0, MovingTo: ptr.To[int32](2), EdgeShards: 2}},
+	}, found["asia"])
+
+	f := fleetOf(found["asia"])
+	f.Spec.Geographies = []v1alpha1.Geography{{Name: "asia"}}
+	for _, warm := range []map[string]bool{nil, {"a": true}} {
+		layouts, err := Plan(f, []v1alpha1.Cell{cellIn("asia", "a")}, Heard{Warm: warm})
+		require.NoError(t, err)
+		require.Equal(t, warm == nil, layouts["asia"].Cells[0].Moving())
+		require.Equal(t, 2, layouts["asia"].Cells[0].Next)
+	}
 }
