@@ -17,12 +17,24 @@ import (
 // RunControllers runs some of Kubernetes' own controllers until the test ends.
 func (w *World) RunControllers(t testing.TB, names ...string) {
 	t.Helper()
-	access := filepath.Join(t.TempDir(), "kubeconfig")
+	Spawn(t, "kube-controller-manager", w.access(t), "--leader-elect=false", "--secure-port=0", "--controllers="+strings.Join(names, ","))
+}
+
+// RunScheduler runs Kubernetes' own scheduler until the test ends.
+func (w *World) RunScheduler(t testing.TB) {
+	t.Helper()
+	Spawn(t, "kube-scheduler", w.access(t), "--leader-elect=false", "--secure-port=0")
+}
+
+// access is the flag by which Kubernetes' own programs reach the API server.
+func (w *World) access(t testing.TB) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := Kubeconfig(t, w.Config.Host, w.Config.CAData, clientcmdapi.AuthInfo{ClientCertificateData: w.Config.CertData, ClientKeyData: w.Config.KeyData})
-	if err := os.WriteFile(access, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatalf("writing a kubeconfig: %v", err)
 	}
-	Spawn(t, "kube-controller-manager", "--kubeconfig="+access, "--leader-elect=false", "--secure-port=0", "--controllers="+strings.Join(names, ","))
+	return "--kubeconfig=" + file
 }
 
 // OneOfTwoStays empties the nodes of two StatefulSets with one pod each, as kubectl
