@@ -15,6 +15,7 @@ func TestLinks(t *testing.T) {
 	part("Federate", func(t *testing.T) { wholeFleet(t, promcfg.Pull, 1) })
 	part("RemoteWrite", func(t *testing.T) { wholeFleet(t, promcfg.Push, 2) })
 	part("a cut leaves no hole", aCutLeavesNoHole)
+	part("a start takes no longer than the tests say", aStartTakesNoLongerThanTheTestsSay)
 	part("secured", func(t *testing.T) {
 		t.Run("Federate", func(t *testing.T) { aLinkIsSecured(t, promcfg.Pull, 8) })
 		t.Run("RemoteWrite", func(t *testing.T) { aLinkIsSecured(t, promcfg.Push, 9) })

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,19 +32,27 @@ type Server struct {
 	process *exec.Cmd
 }
 
+// Reloads is how often a Prometheus of these tests looks whether it has found other
+// targets. Stock servers do so every five seconds, a third of a usual interval; tests
+// have an interval of a second.
+const Reloads = 300 * time.Millisecond
+
 // Prometheus starts one with the files, and with flags beside the usual ones. It
 // does not wait until the server is ready. The files lie as in a pod, so that the
 // account's may be among them under the names by which a configuration has them.
 func Prometheus(t testing.TB, address string, files promcfg.Files, flags ...string) *Server {
+	t.Helper()
+	return Stock(t, address, files, append([]string{"--scrape.discovery-reload-interval=" + Reloads.String()}, flags...)...)
+}
+
+// Stock starts one that looks for targets as slowly as a user's does.
+func Stock(t testing.TB, address string, files promcfg.Files, flags ...string) *Server {
 	t.Helper()
 	root := t.TempDir()
 	dir := filepath.Join(root, "etc", "prometheus")
 	s := &Server{Address: address, owner: t, dir: dir, program: "prometheus", args: append([]string{
 		"--config.file=" + filepath.Join(dir, promcfg.ConfigFile), "--storage.tsdb.path=" + filepath.Join(root, "data"),
 		"--web.listen-address=" + address, "--log.level=error",
-		// A server takes up to five seconds to begin with the targets that it has found,
-		// a third of a usual interval. Tests have an interval of a second.
-		"--scrape.discovery-reload-interval=300ms",
 	}, flags...)}
 	s.write(files)
 	s.Start()
