@@ -60,7 +60,7 @@ func TestOperatorMakesOfTheObjectsWhatTheScrapeFilesSay(t *testing.T) {
 
 	made := jobsOf(t, generated(t, inNamespace))
 	said := jobsOf(t, files[AgentScrapeFile], files[MetaScrapeFile])
-	require.Equal(t, kinds["ScrapeConfig"], len(said))
+	require.Len(t, said, kinds["ScrapeConfig"])
 	require.ElementsMatch(t, slices.Collect(maps.Keys(said)), slices.Collect(maps.Keys(made)))
 	for name, job := range said {
 		t.Run(name, func(t *testing.T) { requireSameJob(t, job, made[name]) })

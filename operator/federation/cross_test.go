@@ -65,7 +65,7 @@ func requireCountedOnce(t *testing.T, r Rendered, cells []v1alpha1.Cell) {
 // expectedAs are the geographies under which a topology names a cell.
 func expectedAs(topology, record, cell string) []string {
 	var out []string
-	for _, rule := range strings.Split(topology, "- record: ") {
+	for rule := range strings.SplitSeq(topology, "- record: ") {
 		_, geography, _ := strings.Cut(rule, "geography: ")
 		geography, _, _ = strings.Cut(geography, "\n")
 		if strings.HasPrefix(rule, record) && strings.Contains(rule, "cell: "+cell+"\n") {
