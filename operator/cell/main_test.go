@@ -6,7 +6,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
-// shared is the API server that the tests of this package have in turn.
-var shared testkit.Shared
+// servers is the API server that the tests of this package have in turn.
+var servers testkit.Shared
 
-func TestMain(m *testing.M) { shared.Main(m) }
+func TestMain(m *testing.M) { servers.Main(m) }

@@ -34,7 +34,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{World: shared.World(t), recorder: events.NewFakeRecorder(64)}
+	w := &world{World: servers.World(t), recorder: events.NewFakeRecorder(64)}
 	w.InstallHub(t)
 	w.InstallCell(t)
 	operator := testkit.Client(t, testkit.As(w.Config, "operator"))
