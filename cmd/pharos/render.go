@@ -107,14 +107,9 @@ func (f renderFlags) run(ctx context.Context, cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	own, err := f.own()
+	own, err := f.own(fleet, before)
 	if err != nil {
 		return err
-	}
-	if !f.noRules {
-		if err := before.CheckOwn(own, fleet); err != nil {
-			return err
-		}
 	}
 	t, err := tree.Continue(fleet, tree.Options{Namespace: f.namespace, Before: before, Vouched: f.endMoves, Own: own})
 	if err != nil {
@@ -176,17 +171,23 @@ func warnOf(cmd *cobra.Command, dir string, s tree.Summary) {
 	}
 }
 
-// own are the rules and the contract that were given.
-func (f renderFlags) own() (own ownrules.Set, err error) {
+// own are the rules and the contract that were given, unless some are missing that the
+// last render had.
+func (f renderFlags) own(fleet tree.Fleet, before tree.Plan) (own ownrules.Set, err error) {
+	if f.noRules {
+		return own, nil
+	}
 	if f.contract != "" {
 		if own.Contract, err = readFile("contract", f.contract); err != nil {
 			return own, err
 		}
 	}
 	if f.rules != "" {
-		own.Rules, err = contractFiles{rules: f.rules}.readRules()
+		if own.Rules, err = (contractFiles{rules: f.rules}).readRules(); err != nil {
+			return own, err
+		}
 	}
-	return own, err
+	return own, before.CheckOwn(own, fleet)
 }
 
 // before is the plan that the render of a fleet goes on from.

@@ -153,10 +153,11 @@ func (k *Keeper) Check(f *v1alpha1.Federation, s Set) (*rules.Contract, error) {
 }
 
 func (k *Keeper) fit(s Set) checked {
-	key := s.Digest()
+	names := []string{s.Digest()}
 	for _, f := range s.each() {
-		key += " " + f.Name // by which it is told what is wrong
+		names = append(names, f.Name) // by which it is told what is wrong
 	}
+	key := strings.Join(names, " ")
 	c, known := k.checked[key]
 	if !known {
 		c = checked{set: s}
