@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/internal/testkit"
@@ -146,29 +144,6 @@ func TestEveryRunbookHasAnAlert(t *testing.T) {
 	for _, page := range pages {
 		require.True(t, alerts[page.Name()], "%s is the runbook of no alert", page.Name())
 	}
-}
-
-// A runbook's block holds commands or queries, one a line.
-func TestEveryQueryInARunbookParses(t *testing.T) {
-	pages, err := filepath.Glob(filepath.Join(testkit.Root(t), "docs", "runbooks", "*.md"))
-	require.NoError(t, err)
-	found := 0
-	for _, page := range pages {
-		raw, err := os.ReadFile(page)
-		require.NoError(t, err)
-		for _, block := range regexp.MustCompile("(?s)```\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
-			for line := range strings.SplitSeq(strings.TrimSpace(block[1]), "\n") {
-				line = strings.TrimSpace(line)
-				if command, _, _ := strings.Cut(line, " "); command == "kubectl" || command == "amtool" {
-					continue
-				}
-				_, err := parser.NewParser(parser.Options{}).ParseExpr(line)
-				require.NoError(t, err, "%s: %s", filepath.Base(page), line)
-				found++
-			}
-		}
-	}
-	require.Greater(t, found, 10)
 }
 
 func TestRenderScalesDurationsToTheInterval(t *testing.T) {
