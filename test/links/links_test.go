@@ -25,6 +25,7 @@ func TestLinks(t *testing.T) {
 		t.Run("what is too much is refused whole", whatIsTooMuchIsRefusedWhole)
 		t.Run("stock senders and receivers", stockSendersAndReceivers)
 		t.Run("long-term stores", longTermStores)
+		t.Run("both ways are one series", bothWaysAreOneSeries)
 	})
 	parts.Wait()
 }
