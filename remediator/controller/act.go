@@ -18,7 +18,7 @@ import (
 )
 
 // act reports what could not be carried out, for the plan and for the round.
-func (c *Controller) act(ctx context.Context, decisions []policy.Decision) ([]policy.Failure, error) {
+func (c *Controller) act(ctx context.Context, places *ledger.Reservations, decisions []policy.Decision) ([]policy.Failure, error) {
 	var failures []policy.Failure
 	var errs []error
 	for i := range decisions {
@@ -26,8 +26,12 @@ func (c *Controller) act(ctx context.Context, decisions []policy.Decision) ([]po
 		if d.Verdict != policy.Act || ctx.Err() != nil {
 			continue
 		}
-		result, err := c.actOn(ctx, d)
+		result, err := c.actInPlace(ctx, places, d)
 		c.metrics.request(result)
+		if result == conflict && errors.Is(err, ledger.ErrSpent) {
+			c.log.Info("Somebody else takes places in budgets; deciding anew", slog.String("Machine", d.Machine.Name))
+			break
+		}
 		if err == nil {
 			continue
 		}
@@ -47,6 +51,27 @@ func tried(spec api.RemediationSpec, err error) string {
 
 // line is an error in one line; joined ones have several.
 func line(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// actInPlace takes a place in every budget of the machine before anything else, and
+// gives it back where the repair is known not to have been asked for. One that is
+// not given back, as after a crash, is over by itself.
+func (c *Controller) actInPlace(ctx context.Context, places *ledger.Reservations, d policy.Decision) (string, error) {
+	err := c.ledger.Reserve(ctx, places, policy.Reservation{Name: d.Name, Target: d.Spec.Target, At: c.now()})
+	if errors.Is(err, ledger.ErrSpent) {
+		return conflict, err
+	}
+	if err != nil {
+		return result(err), err
+	}
+	// Whoever was asleep since must not use it when it is over.
+	ctx, cancel := context.WithTimeout(ctx, policy.ReservationLasts/2)
+	defer cancel()
+	result, err := c.actOn(ctx, d)
+	if result == withheld || result == refused {
+		err = errors.Join(err, c.ledger.Release(ctx, places, d.Name))
+	}
+	return result, err
+}
 
 // actOn records the intent, looks once more at everything that may have changed,
 // asks for the repair and records that. A crash after any line leaves a record

@@ -109,7 +109,7 @@ func New(o Options) (*Controller, error) {
 	}
 	registry := obs.NewRegistry()
 	c := &Controller{
-		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub),
+		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, reworded: map[string]time.Time{},
 		checksDone: map[string]time.Time{},
 	}

@@ -62,6 +62,9 @@ func TestRemediator(t *testing.T) {
 		{"freeze between record and patch", testFreezeBeforePatch},
 		{"budget", testBudget},
 		{"budgets that cannot be read", testBudgetsUnread},
+		{"place that was taken in between", testPlaceTaken},
+		{"crash between place and record", testCrashAfterPlace},
+		{"place that is given back", testPlaceGivenBack},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 	} {
@@ -282,7 +285,7 @@ var errCrash = errors.New("the process died here")
 func (f *fleet) dying(hooks interceptor.Funcs) *Controller {
 	c := f.start()
 	c.hub = interceptor.NewClient(f.client, hooks)
-	c.ledger = ledger.New(c.hub)
+	c.ledger = ledger.New(c.hub, hubNamespace)
 	return c
 }
 

@@ -217,6 +217,7 @@ func (f *fleet) clear() {
 		require.NoError(f.t, f.client.DeleteAllOf(ctx, o, client.InNamespace(cellNamespace)))
 	}
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(hubNamespace)))
+	require.NoError(f.t, f.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(hubNamespace)))
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(api.NodeCheckNamespace), client.GracePeriodSeconds(0)))
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(corev1.NamespaceNodeLease)))
 	require.NoError(f.t, f.client.DeleteAllOf(ctx, &coordinationv1.Lease{}, client.InNamespace(hubNamespace)))

@@ -21,10 +21,15 @@ const hubTimeout = 5 * time.Second
 // latest. Its error tells of what could not be read or written; whatever could
 // not be known was held.
 func (c *Controller) round(ctx context.Context) (time.Time, error) {
+	reservations, err := c.ledger.Reservations(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
 	policies, snapshot, err := c.read(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
+	snapshot.Reservations = reservations.All
 	snapshot.Clusters = c.reader.Live(ctx, snapshot.Cells, policy.Suspects(policies, snapshot))
 	// Pods are read after the boot id that their results are measured against.
 	snapshot.NodeChecks = c.readChecks(ctx, policy.CheckReads(snapshot.Remediations, c.now()))
@@ -32,7 +37,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	plan := policy.Decide(policies, snapshot, c.now())
 	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks))
 	c.removeChecks(ctx, plan.Removals)
-	failures, acted := c.act(ctx, plan.Decisions)
+	failures, acted := c.act(ctx, reservations, plan.Decisions)
 	plan = plan.Failed(failures)
 	c.metrics.plan(plan, snapshot)
 	err = errors.Join(

@@ -28,11 +28,15 @@ var ErrForeign = errors.New("a record of this name exists for another repair")
 // ErrEnded means that the record has ended and cannot change any more.
 var ErrEnded = errors.New("the record has ended")
 
-// Ledger keeps Remediations in the hub.
-type Ledger struct{ hub client.Client }
+// Ledger keeps Remediations and reservations in the hub.
+type Ledger struct {
+	hub       client.Client
+	namespace string
+}
 
-// New takes the hub's client; its reads must be uncached.
-func New(hub client.Client) *Ledger { return &Ledger{hub} }
+// New takes the hub's client, whose reads must be uncached, and the namespace of
+// the reservations.
+func New(hub client.Client, namespace string) *Ledger { return &Ledger{hub, namespace} }
 
 // List returns every record, the newest state of each.
 func (l *Ledger) List(ctx context.Context) ([]api.Remediation, error) {

@@ -31,13 +31,15 @@ func spec(machine string) api.RemediationSpec {
 func TestLedger(t *testing.T) {
 	hub, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
-	l := ledger.New(hub)
+	l := ledger.New(hub, "default")
 	update := func(t *testing.T, u policy.Update, at time.Time) (*api.Remediation, bool) {
 		t.Helper()
 		rem, change, err := l.Update(t.Context(), u, at)
 		require.NoError(t, err)
 		return rem, change.Phase
 	}
+
+	t.Run("places in budgets", func(t *testing.T) { testReservations(t, hub) })
 
 	t.Run("the same intent is written once", func(t *testing.T) {
 		first, err := l.Record(t.Context(), "once", spec("m-1"))

@@ -378,3 +378,39 @@ func TestTheRecordSaysHowMuchWasUsed(t *testing.T) {
 	}, acts(plan)[0].Spec.Budgets[2])
 	require.Len(t, acts(plan)[0].Spec.Budgets, 5)
 }
+
+// A place that somebody took counts until it is known what became of it.
+func TestReservations(t *testing.T) {
+	theirs := func(name, machine string, ago time.Duration) policy.Reservation {
+		return policy.Reservation{Name: name, Target: api.RemediationTarget{Cell: "cell-1", Cluster: "shop-1", MachineUID: "uid-" + machine}, At: now.Add(-ago)}
+	}
+	for name, c := range map[string]struct {
+		change func(w *world)
+		want   string
+	}{
+		"taken": {func(w *world) { w.Reservations = append(w.Reservations, theirs("x", "shop-1-07", time.Minute)) }, "Defer InFlight"},
+		"over": {func(w *world) {
+			w.Reservations = append(w.Reservations, theirs("x", "shop-1-07", policy.ReservationLasts))
+		}, "Act Unhealthy"},
+		"its own": {func(w *world) {
+			w.Reservations = append(w.Reservations, theirs(acts(w.decide())[0].Name, "shop-0-00", 0))
+		}, "Act Unhealthy"},
+		"written down, not asked for": {func(w *world) {
+			w.fail("shop-1-07")
+			w.open("shop-1-07", api.RemediationPending)
+			w.Clusters[1].Err = "away"
+			w.Reservations = append(w.Reservations, theirs("rem-shop-1-07", "shop-1-07", time.Minute))
+		}, "Defer InFlight"},
+		"ended": {func(w *world) {
+			w.ended("shop-1-07", api.RemediationCancelled, 0)
+			w.Reservations = append(w.Reservations, theirs("old-shop-1-07-0s", "shop-1-07", time.Minute))
+		}, "Act Unhealthy"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(2, 20, 5)
+			w.fail("shop-0-00")
+			c.change(w)
+			require.Equal(t, "shop-0-00 "+c.want, verdicts(w.decide())[0])
+		})
+	}
+}

@@ -99,7 +99,7 @@ func (f Fresh) node(name string) *LiveNode {
 // in its place. The rest of the fleet has no part in the last look, save that
 // hardware takes its past along.
 func (f Fresh) around(d Decision) Snapshot {
-	s := Snapshot{Remediations: d.snapshot.Remediations, Budgets: f.Budgets}
+	s := Snapshot{Remediations: d.snapshot.Remediations, Reservations: d.snapshot.Reservations, Budgets: f.Budgets}
 	if f.CheckAccess != nil {
 		s.CheckAccess = append(s.CheckAccess, *f.CheckAccess)
 	}

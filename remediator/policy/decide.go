@@ -48,7 +48,7 @@ func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run 
 		bounds: map[domain]limits{}, verified: map[domain]int{}, begun: map[domain]bool{},
 		begins: map[string]string{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
-	r.busy = r.ix.occupy()
+	r.busy = r.ix.occupy(now)
 	return r
 }
 

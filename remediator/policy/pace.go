@@ -53,7 +53,7 @@ func (o occupants) before(own string) (int, string) {
 
 // occupy finds, for each domain, what is open, asked for or running in it. A Job
 // that outlives its record counts for as long as it runs.
-func (ix *index) occupy() map[domain]occupants {
+func (ix *index) occupy(now time.Time) map[domain]occupants {
 	busy := map[domain]occupants{}
 	for i := range ix.snapshot.Remediations {
 		rem := &ix.snapshot.Remediations[i]
@@ -72,17 +72,18 @@ func (ix *index) occupy() map[domain]occupants {
 	}
 	for _, p := range ix.machines {
 		if p.machine.Request != nil {
-			begin(busy, p, p.machine.Request.ID)
+			begin(busy, p.domains(), p.machine.Request.ID)
 		}
 		if p.machine.running() {
-			begin(busy, p, p.machine.Response.ID)
+			begin(busy, p.domains(), p.machine.Response.ID)
 		}
 	}
+	ix.reserve(busy, now)
 	return busy
 }
 
-func begin(busy map[domain]occupants, p place, name string) {
-	for _, d := range p.domains() {
+func begin(busy map[domain]occupants, domains [5]domain, name string) {
+	for _, d := range domains {
 		o := busy[d]
 		insert(&o.begun, name)
 		busy[d] = o
@@ -109,7 +110,7 @@ func (r *run) pace(s subject, p place) (Reason, string) {
 // would have begun, and knows no slow start: nothing of it is ever verified.
 func (r *run) room(s subject, d domain) (Reason, string) {
 	l := r.limits(d)
-	n, first := r.busy[d].before(s.pending)
+	n, first := r.busy[d].before(r.own(s))
 	most := l.inFlight
 	if s.settings.observe {
 		would := r.observed[d]
@@ -139,6 +140,14 @@ func full(n int, first string, d domain, most, inFlight figure) string {
 		return fmt.Sprintf("%s is open in %s, one at a time", first, d)
 	}
 	return fmt.Sprintf("%d repairs are open in %s, %d at a time (%s)", n, d, most.n, most.source())
+}
+
+// own is the name under which the machine's repair has, or would have, its places.
+func (r *run) own(s subject) string {
+	if s.pending == "" && len(r.ix.snapshot.Reservations) > 0 {
+		return r.name(s)
+	}
+	return s.pending
 }
 
 // mostInFlight is the bound of a domain as slow start allows it now.
@@ -204,7 +213,7 @@ func (r *run) begunLast(d domain, l limits) time.Time {
 
 // take occupies the places that a repair needs.
 func (r *run) take(s subject, p place, name string) {
-	begin(r.busy, p, name)
+	begin(r.busy, p.domains(), name)
 	if s.standing {
 		return
 	}

@@ -22,6 +22,8 @@ type Snapshot struct {
 	// Clusters are live reads of business clusters, for those with suspects only.
 	Clusters     []LiveCluster     `json:"clusters"`
 	Remediations []api.Remediation `json:"remediations"`
+	// Reservations are places in budgets that were taken of late.
+	Reservations []Reservation `json:"reservations,omitempty"`
 	// NodeChecks are the pods of repairs that asked for a check, see CheckReads.
 	NodeChecks []NodeChecks `json:"nodeChecks,omitempty"`
 	// CheckAccess are the answers to CheckProbes.
