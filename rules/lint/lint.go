@@ -47,7 +47,12 @@ func Check(in Input) (Checked, error) {
 	l := &linter{contract: contract, file: in.Contract.Name, lines: rules.Lines(in.Contract.Content), recorded: map[string]bool{}, told: map[rules.Problem]bool{}}
 	var checked Checked
 	since := func() int { n := l.queries; l.queries = 0; return n }
-	l.checkRules(in.together())
+	builtIn, err := rules.Load()
+	if err != nil {
+		return Checked{}, err
+	}
+	l.checkMeaning(builtIn)
+	l.checkRules(in)
 	l.checkOwn(in)
 	checked.Rules = since()
 	for _, f := range in.Dashboards {

@@ -84,7 +84,7 @@ const smallContract = `series:
 raw:
   - {name: kube_node, tier: edge, source: s, help: h, labels: [cluster, node]}
   - {name: latency, kind: histogram, tier: edge, source: s, help: h, labels: [cluster]}
-  - {name: ALERTS, tier: central, source: s, help: h, labels: [alertname], open: true}
+  - {name: ALERTS, tier: central, source: its own rules, help: h, labels: [alertname, alertstate], open: true}
 `
 
 const smallEdge = `groups:

@@ -37,15 +37,6 @@ func Own(in Input) (rules.Contract, error) {
 	return contract.WithOwn(files), nil
 }
 
-// together are all rules of each tier.
-func (in Input) together() map[rules.Tier][]File {
-	all := map[rules.Tier][]File{}
-	for _, tier := range rules.Tiers() {
-		all[tier] = slices.Concat(in.Rules[tier], in.Own[tier])
-	}
-	return all
-}
-
 // checkOwn refuses what is a team's own and has its place taken, or none.
 func (l *linter) checkOwn(in Input) {
 	taken := names{}

@@ -1,6 +1,7 @@
 package lint_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,4 +102,84 @@ func TestOwnRulesTakeNoPlaceOfOthers(t *testing.T) {
 	}
 	_, err := own(t, "series: 3\n", nil)
 	require.ErrorContains(t, err, "contract.yaml:")
+}
+
+// A team's own rule cannot make everybody's numbers wrong: each of these was taken once.
+func TestOwnRulesCannotSpoilTheNumbersOfOthers(t *testing.T) {
+	const count = `count by (cluster) (kube_pod_container_status_waiting_reason{reason="ImagePullBackOff"})`
+	const place, fixed, ahead, below = "by which what it says would count as of another place", "a moment that is fixed by @", "stamped later than now", "may be below nought"
+	natural := strings.Replace(ownSeries, "max: {per: cluster", "natural: true\n    max: {per: cluster", 1)
+	for series, wanted := range map[string][][2]string{
+		ownSeries: {
+			{`label_replace(` + count + `, "cell", "c2", "", "")`, place},
+			{`label_join(` + count + `, "cell", "-", "cluster")`, place},
+			{`label_replace(` + count + `, "edge_replica", "$1", "cluster", "(.+)")`, place},
+			{`count_values by (cluster) ("region", kube_node_info)`, place},
+			{`count by (cluster) (kube_node_info @ 0)`, fixed},
+			{`count by (cluster) (last_over_time(kube_node_info[5m] @ end()))`, fixed},
+			{`max by (cluster) (max_over_time(kube_node_info[5m:1m] @ 0))`, fixed},
+			{`count by (cluster) (kube_node_info offset -5m)`, ahead},
+			{`count by (cluster) (kube_node_info offset 5m)`, ""},
+			{count + ` - on (cluster) count by (cluster) (kube_node_info)`, ""},
+		},
+		natural: {
+			{`-1 * ` + count, below},
+			{count + ` - on (cluster) count by (cluster) (kube_node_info)`, below},
+			{`min by (cluster) (cluster:certificate_expiry:seconds)`, below},
+			{`sum by (cluster) (deriv(kube_node_created[5m]))`, below},
+			{`clamp_min(` + count + ` - on (cluster) count by (cluster) (kube_node_info), 0)`, ""},
+			{`(` + count + ` - on (cluster) count by (cluster) (kube_node_info)) > 0`, ""},
+			{`sum by (cluster) (rate(node_cpu_seconds_total[5m])) / on (cluster) cluster:nodes:count or 0 * cluster:nodes:count`, ""},
+			{`sum by (cluster) (label_replace(kube_node_info, "mine", "$1", "node", "(.+)"))`, ""},
+		},
+	} {
+		file := lint.File{Name: "x.rules.yaml", Content: []byte("groups:\n  - name: mine\n    rules:\n")}
+		for _, w := range wanted {
+			file.Content = append(file.Content, "      - record: cluster:pods_without_image:count\n        expr: |\n          "+w[0]+"\n"...)
+		}
+		_, err := own(t, series, map[rules.Tier][]lint.File{rules.Edge: {file}})
+		var problems rules.Problems
+		require.ErrorAs(t, err, &problems)
+		for i, w := range wanted {
+			const first, lines = 6, 3
+			of := slices.DeleteFunc(slices.Clone(problems), func(p rules.Problem) bool { return p.File != file.Name || p.Line != first+lines*i })
+			if w[1] == "" {
+				require.Empty(t, of, w[0])
+				continue
+			}
+			require.Contains(t, of.Error(), w[1], w[0])
+		}
+	}
+}
+
+// What is built in keeps its meaning in a team's own contract.
+func TestAnOwnContractContradictsNothing(t *testing.T) {
+	const declared = `  - name: cluster:nodes:count
+    kind: gauge
+    unit: nodes
+`
+	for name, tc := range map[string]struct{ from, to, want string }{
+		"kind":    {declared, strings.Replace(declared, "gauge", "counter", 1), "kind is counter, and gauge where it is built in"},
+		"unit":    {declared, strings.Replace(declared, "unit: nodes", "unit: pods", 1), "unit is pods, and nodes where it is built in"},
+		"natural": {declared, strings.Replace(declared, "unit: nodes", "unit: nodes\n    lesser: true", 1), "lesser is true, and false where it is built in"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := builtIn(t)
+			before := string(in.Contract.Content)
+			require.Contains(t, before, tc.from)
+			in.Contract.Content = []byte(strings.Replace(before, tc.from, tc.to, 1))
+			_, err := lint.Own(in)
+			require.ErrorContains(t, err, `series "cluster:nodes:count": `+tc.want)
+			require.Regexp(t, `contract\.yaml:\d+: series "cluster:nodes:count"`, err.Error())
+		})
+	}
+	in := builtIn(t)
+	in.Contract.Content = []byte(strings.ReplaceAll(string(in.Contract.Content), "natural: true\n", "natural: false\n"))
+	_, err := lint.Own(in)
+	require.ErrorContains(t, err, "natural is false, and true where it is built in")
+
+	in = builtIn(t)
+	in.Contract.Content = []byte(strings.Replace(string(in.Contract.Content), "labels: [cluster, node, kernel_version,", "labels: [node, cluster, kernel_build,", 1))
+	_, err = lint.Own(in)
+	require.ErrorContains(t, err, `series "kube_node_info": labels is [cluster container_runtime_version internal_ip kernel_build`)
 }

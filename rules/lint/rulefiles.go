@@ -22,11 +22,14 @@ import (
 
 // checkRules checks the rule files of every tier, and that what is declared is
 // recorded.
-func (l *linter) checkRules(files map[rules.Tier][]File) {
+func (l *linter) checkRules(in Input) {
 	for _, tier := range rules.Tiers() {
 		seen := map[string]string{}
-		for _, f := range files[tier] {
-			l.checkRuleFile(tier, f, seen)
+		for _, f := range in.Rules[tier] {
+			l.checkRuleFile(&ruleFile{linter: l, tier: tier, seen: seen}, f)
+		}
+		for _, f := range in.Own[tier] {
+			l.checkRuleFile(&ruleFile{linter: l, tier: tier, seen: seen, own: true}, f)
 		}
 	}
 	for _, s := range l.contract.Series {
@@ -50,10 +53,12 @@ type ruleFile struct {
 	text []string // its lines
 	// seen are the records of the tier so far, and where each is.
 	seen map[string]string
+	// own is a file of a team's.
+	own bool
 }
 
 // checkRuleFile checks one file of a tier.
-func (l *linter) checkRuleFile(tier rules.Tier, f File, seen map[string]string) {
+func (l *linter) checkRuleFile(rf *ruleFile, f File) {
 	if l.tooLarge(f) || l.severalDocuments(f) {
 		return
 	}
@@ -71,7 +76,7 @@ func (l *linter) checkRuleFile(tier rules.Tier, f File, seen map[string]string) 
 			l.ruleError(f.Name, err)
 		}
 	}
-	rf := &ruleFile{l, tier, f.Name, strings.Split(string(f.Content), "\n"), seen}
+	rf.name, rf.text = f.Name, strings.Split(string(f.Content), "\n")
 	count := 0
 	for g, group := range groups.Groups {
 		at := rules.Descend(&doc, "groups", g)
@@ -128,6 +133,9 @@ func (f *ruleFile) checkRule(r rulefmt.Rule, node *yaml.Node) {
 	s, ok := f.query(f.tier, f.name, r.Expr, lineIn(at))
 	if !ok {
 		return
+	}
+	if f.own {
+		f.checkOwnRule(r, node)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
 		if r.Labels[name] == "" {
