@@ -110,7 +110,7 @@ bench: ## Run the benchmarks, keep them in bin/bench, and compare with the run b
 	@$(call say,benchmarks)
 	@$(BENCHMARKED); go test -run '^$$' -bench . -benchmem -count 6 -benchtime 500ms -timeout 10m $$packages | tee bin/bench/new.txt
 	@$(call say,benchmarks of a whole fleet)
-	@go test -run '^$$' -bench . -benchmem -count 3 -benchtime 3x -timeout 30m ./test/bench | tee -a bin/bench/new.txt
+	@go test -run '^$$' -bench . -benchmem -count 3 -benchtime 3x -timeout 45m ./test/bench | tee -a bin/bench/new.txt
 	@$(call say,statistics)
 	@$(TOOL) benchstat $$(ls bin/bench/old.txt 2>/dev/null) bin/bench/new.txt
 

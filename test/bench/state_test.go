@@ -36,7 +36,7 @@ const (
 // fails makes its cell incomplete for three intervals, so what counts is the longest
 // of all, and that none failed. Each round is an interval.
 func BenchmarkStateOfACell(b *testing.B) {
-	for _, clusters := range []int{averageClusters, 100, largestClusters} {
+	for _, clusters := range []int{100, largestClusters} {
 		b.Run(fmt.Sprintf("clusters=%d", clusters), func(b *testing.B) {
 			w := testkit.NewWorld(b)
 			names := populate(b, w, clusters)
