@@ -9,21 +9,14 @@ import (
 // fromNought says whether an expression is sure to give nothing below nought. What is
 // scraped is taken for that; of what rules record the contract says it.
 func (l *linter) fromNought(e parser.Expr) bool {
+	if inner, ok := unwrapped(e); ok {
+		return l.fromNought(inner)
+	}
 	switch n := e.(type) {
 	case *parser.NumberLiteral:
 		return n.Val >= 0
 	case *parser.VectorSelector:
 		return l.selectsNatural(n)
-	case *parser.MatrixSelector:
-		return l.fromNought(n.VectorSelector)
-	case *parser.SubqueryExpr:
-		return l.fromNought(n.Expr)
-	case *parser.StepInvariantExpr:
-		return l.fromNought(n.Expr)
-	case *parser.ParenExpr:
-		return l.fromNought(n.Expr)
-	case *parser.UnaryExpr:
-		return n.Op == parser.ADD && l.fromNought(n.Expr)
 	case *parser.AggregateExpr:
 		return slices.Contains([]parser.ItemType{parser.COUNT, parser.COUNT_VALUES, parser.GROUP, parser.STDDEV, parser.STDVAR}, n.Op) || l.fromNought(n.Expr)
 	case *parser.BinaryExpr:
@@ -31,7 +24,23 @@ func (l *linter) fromNought(e parser.Expr) bool {
 	case *parser.Call:
 		return l.callFromNought(n)
 	default:
-		return false
+		return false // a minus before something among them
+	}
+}
+
+// unwrapped is what an expression gives the values of as they are.
+func unwrapped(e parser.Expr) (parser.Expr, bool) {
+	switch n := e.(type) {
+	case *parser.MatrixSelector:
+		return n.VectorSelector, true
+	case *parser.SubqueryExpr:
+		return n.Expr, true
+	case *parser.StepInvariantExpr:
+		return n.Expr, true
+	case *parser.ParenExpr:
+		return n.Expr, true
+	default:
+		return nil, false
 	}
 }
 
