@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -47,6 +48,7 @@ type Reconciler struct {
 	reporter *workload.Reporter
 	ears     *ears
 	rules    *ownrules.Keeper
+	refused  *prometheus.GaugeVec
 }
 
 // New validates the options.
@@ -54,7 +56,7 @@ func New(o workload.Options) (*Reconciler, error) {
 	if err := o.Validate("federation"); err != nil {
 		return nil, err
 	}
-	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log), ownrules.NewKeeper(o.Live, o.Namespace)}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log), ownrules.NewKeeper(o.Live, o.Namespace), newRefused(o.Registry)}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,6 +27,16 @@ type own struct {
 	contract *rules.Contract
 	// kept are the ConfigMaps that keep it as it was accepted.
 	kept workload.Objects
+}
+
+// newRefused is the metric of rules that are refused.
+func newRefused(registry prometheus.Registerer) *prometheus.GaugeVec {
+	refused := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "pharos_operator_rules_refused", ConstLabels: prometheus.Labels{"kind": "Federation"},
+		Help: "1 while the rules of a team's own that a Federation names are refused, and what was accepted before goes on. Absent otherwise.",
+	}, []string{"name"})
+	registry.MustRegister(refused)
+	return refused
 }
 
 // ownRules decides which rules of a team's own run: those that are named, if they are
@@ -59,6 +70,11 @@ func (r *Reconciler) ownRules(ctx context.Context, f *v1alpha1.Federation) (own,
 		meta.RemoveStatusCondition(&f.Status.Conditions, v1alpha1.ConditionRulesAccepted)
 	} else {
 		meta.SetStatusCondition(&f.Status.Conditions, *judge)
+	}
+	if refused != nil {
+		r.refused.WithLabelValues(f.Name).Set(1)
+	} else {
+		r.refused.DeleteLabelValues(f.Name)
 	}
 	return own{contract, kept}, r.tellOfRules(ctx, before, f)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -164,6 +165,7 @@ func wrongRulesHold(t *testing.T, w *world) {
 			require.Contains(t, ready.Message, "what spec.rules names is refused (condition RulesAccepted says why)")
 			require.NotEqual(t, v1alpha1.ReasonInvalid, ready.Reason)
 			require.Len(t, w.kept(t), 3)
+			require.InDelta(t, 1, testutil.ToFloat64(w.r.refused.WithLabelValues("fleet")), 0)
 		})
 	}
 }
@@ -199,6 +201,7 @@ func rulesTakenOut(t *testing.T, w *world) {
 	w.reconcile(t, "fleet")
 	require.Equal(t, other, w.ownOf(t, "central-a"))
 	require.Equal(t, metav1.ConditionTrue, w.judged(t).Status)
+	require.Zero(t, testutil.CollectAndCount(w.r.refused))
 	require.Len(t, w.kept(t), 3)
 	require.NotSubset(t, before, w.kept(t), "what does not run any more goes")
 
