@@ -38,6 +38,7 @@ func TestReconciler(t *testing.T) {
 		{"a second Cell for the cluster", refusesTheSecond},
 		{"a Cell of the same name in another hub", refusesTheNamesake},
 		{"keeps a dead edge's address", keepsDeadEdge},
+		{"another geography restarts nothing", goesElsewhere},
 		{"invalid changes nothing", invalidChangesNothing},
 		{"no node operator without a Job", noNodeOperator},
 		{"an external edge", externalEdge},
@@ -97,7 +98,7 @@ func appliesEveryPart(t *testing.T, w *world) {
 	require.Equal(t, "edge", edge.Spec.Template.Spec.ServiceAccountName)
 	for label, value := range map[string]string{
 		v1alpha1.LabelComponent: "edge", v1alpha1.LabelManagedBy: "pharos", "app.kubernetes.io/name": "prometheus",
-		v1alpha1.LabelCell: "asia-1", v1alpha1.LabelGeography: "asia", v1alpha1.LabelReplica: "a",
+		v1alpha1.LabelCell: "asia-1", v1alpha1.LabelReplica: "a",
 	} {
 		require.Equal(t, value, edge.Spec.Template.Labels[label], label)
 	}
@@ -147,6 +148,29 @@ func keepsDeadEdge(t *testing.T, w *world) {
 	w.SetReady(t, "edge-0")
 	w.reconcile(t, "asia-1")
 	require.Equal(t, []string{"127.94.0.7:9090"}, w.Cell(t, "asia-1").Status.EdgeEndpoints)
+}
+
+// A geography is renamed: all of its cells name another one at once. Their objects are of
+// that, and so is what edges write; their pods go on.
+func goesElsewhere(t *testing.T, w *world) {
+	edge, agent := w.StatefulSet(t, "edge"), w.Deployment(t, "edge-agent")
+	require.Equal(t, "asia", edge.Labels[v1alpha1.LabelGeography])
+	c := w.Cell(t, "asia-1")
+	c.Spec.Geography = "europe"
+	require.NoError(t, w.Admin.Update(t.Context(), c))
+	w.reconcile(t, "asia-1")
+	require.Equal(t, "europe", w.StatefulSet(t, "edge").Labels[v1alpha1.LabelGeography])
+	require.Equal(t, "europe", w.Deployment(t, "edge-agent").Labels[v1alpha1.LabelGeography])
+	require.Contains(t, w.ConfigMap(t, "edge").Data["prometheus.yml"], "geography: europe")
+	require.Equal(t, edge.Spec, w.StatefulSet(t, "edge").Spec, "the edge is restarted")
+	require.Equal(t, agent.Spec, w.Deployment(t, "edge-agent").Spec, "the agent is restarted")
+
+	c = w.Cell(t, "asia-1")
+	c.Spec.Geography = "asia"
+	require.NoError(t, w.Admin.Update(t.Context(), c))
+	w.reconcile(t, "asia-1")
+	w.settle(t)
+	w.reconcile(t, "asia-1")
 }
 
 func invalidChangesNothing(t *testing.T, w *world) {

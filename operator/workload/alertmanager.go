@@ -37,7 +37,7 @@ func (p Place) AlertmanagerServers(a Alertmanagers) Objects {
 		"--enable-feature=receiver-name-in-metrics",
 	}
 	c := container(Alertmanager, a.Part, append(args, p.gossip(a)...), health{"/-/healthy", "/-/ready"}, volumes)
-	template := pod(a.Part, p.labels(a.Part, Alertmanager), Hash(a.Files), false, c, volumes)
+	template := pod(a.Part, p.podLabels(a.Part, Alertmanager), Hash(a.Files), false, c, volumes)
 	set := p.statefulSet(a.Part, Alertmanager, template, resource.MustParse(AlertmanagerVolume))
 	set.Spec.WithReplicas(a.Replicas)
 	objects := append(p.ConfigMaps(a.Part, Alertmanager, a.Files), set)

@@ -38,7 +38,8 @@ type Place struct {
 	// Labels tell the objects of this place from everything else in the
 	// namespace. What bears them all is the operator's own.
 	Labels map[string]string
-	// Marks are further labels of its objects and pods. They may change.
+	// Marks are further labels of its objects. They may change, so its pods, which would be
+	// made anew, do not have them.
 	Marks map[string]string
 	// Owner is the object in the same cluster whose deletion takes the parts
 	// with it. Nil where there is none.
@@ -64,9 +65,16 @@ type Part struct {
 // Objects are applied in order.
 type Objects []runtime.ApplyConfiguration
 
+// labels are those of an object.
 func (p Place) labels(part Part, program string) map[string]string {
-	l := Selector(part, program)
+	l := p.podLabels(part, program)
 	maps.Copy(l, p.Marks)
+	return l
+}
+
+// podLabels are those of a pod: what changes them restarts it.
+func (p Place) podLabels(part Part, program string) map[string]string {
+	l := Selector(part, program)
 	maps.Copy(l, p.Labels)
 	l[v1alpha1.LabelManagedBy] = "pharos"
 	return l

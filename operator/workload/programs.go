@@ -44,7 +44,7 @@ func (p Place) Program(g Program) Objects {
 	}
 	args := append([]string{g.Component, listen("listen", g.Port)}, g.Args...)
 	c := container(Pharos, g.Part, args, health{"/healthz", "/readyz"}, volumes)
-	return append(objects, p.deployment(g.Part, pod(g.Part, p.labels(g.Part, Pharos), hash, !g.NoToken, c, volumes)))
+	return append(objects, p.deployment(g.Part, pod(g.Part, p.podLabels(g.Part, Pharos), hash, !g.NoToken, c, volumes)))
 }
 
 // SecretsPath holds a folder for each of a program's Secrets.

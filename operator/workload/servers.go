@@ -53,7 +53,7 @@ func (p Place) PrometheusServer(s Server) Objects {
 	}
 	c := container(Prometheus, s.Part, append(args, s.Flags...), health{"/-/healthy", "/-/ready"}, volumes).
 		WithResources(corev1ac.ResourceRequirements().WithRequests(s.Size.requests()).WithLimits(s.Size.limits()))
-	template := pod(s.Part, p.labels(s.Part, Prometheus), "", true, c, volumes)
+	template := pod(s.Part, p.podLabels(s.Part, Prometheus), "", true, c, volumes)
 	template.Spec.WithTopologySpreadConstraints(spread(s.Part, Prometheus)...)
 	set := p.statefulSet(s.Part, Prometheus, template, s.Size.Volume)
 	if s.Settles > 0 {

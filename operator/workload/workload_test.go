@@ -79,10 +79,12 @@ func TestBuildingIsDeterministic(t *testing.T) {
 	}
 }
 
-func TestMarksDoNotSelect(t *testing.T) {
+// A mark may change, and what is there must go on: no pod and no selector has it.
+func TestMarksAreOfObjectsAlone(t *testing.T) {
 	place := Place{Namespace: "n", Labels: map[string]string{v1alpha1.LabelCell: "c"}, Marks: map[string]string{v1alpha1.LabelGeography: "g"}}
 	d := deploymentOf(t, place.Program(notify()))
-	require.Equal(t, "g", d.Spec.Template.Labels[v1alpha1.LabelGeography])
+	require.Equal(t, "g", d.Labels[v1alpha1.LabelGeography])
+	require.NotContains(t, d.Spec.Template.Labels, v1alpha1.LabelGeography, "a pod that has it is restarted when it changes")
 	require.NotContains(t, d.Spec.Selector.MatchLabels, v1alpha1.LabelGeography, "a selector cannot change")
 	for k, v := range d.Spec.Selector.MatchLabels {
 		require.Equal(t, v, d.Spec.Template.Labels[k])
