@@ -178,10 +178,14 @@ func ofLate(interval time.Duration) int {
 }
 
 // seriesQuery counts what a cascade passes on of each contributing cell. A cell
-// that moves is counted once.
+// that moves is counted once. One whose edge is divided anew is not counted: as long as
+// two of its parts tell of one cluster it brings nearly twice as much, which would have
+// its shard split for what is gone in minutes.
 func seriesQuery(contract rules.Contract, geography string) string {
-	return fmt.Sprintf(`max by (cell) (count by (cell, cascade_shard) ({__name__=~%q,geography=%q,cell!="",cascade_shard!=""}))`+
-		` and on (cell) (fleet:cell_contributing:bool == 1)`, contract.Keep(rules.Central), geography)
+	return fmt.Sprintf(`max by (cell) (count by (cell, cascade_shard) ({__name__=~%[1]q,geography=%[2]q,cell!="",cascade_shard!=""}))`+
+		` and on (cell) (fleet:cell_contributing:bool == 1)`+
+		` unless on (cell) (count by (cell, cluster, cascade_shard) (group by (cell, cluster, edge_shard, cascade_shard)`+
+		` ({__name__=~"cluster:nodes:count|cluster:up:min",geography=%[2]q,cascade_shard!=""})) > 1)`, contract.Keep(rules.Central), geography)
 }
 
 // judge says which moving cells are warm and which are silent: both as every

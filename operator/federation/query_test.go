@@ -13,6 +13,7 @@ import (
 // heard is what both questions are asked of: for two minutes, every 15 s, asia-1
 // has been passed on by shard 0 and, with one heartbeat late, by shard 1, by a
 // pair of edges; asia-2 has two parts, of which shard 1 has one for half a minute.
+// The edge of asia-4 is divided anew: both of its parts tell of one of its clusters.
 const heardByACentral = `
 load 15s
   cell:heartbeat:timestamp_seconds{geography="asia",cell="asia-1",edge_shard="0",edge_replica="a",cascade_shard="0"} 0+15x8
@@ -27,7 +28,15 @@ load 15s
   something:else:count{geography="asia",cell="asia-1",cascade_shard="0"} 1x8
   cluster:nodes:count{geography="europe",cell="europe-1",cluster="x",cascade_shard="0"} 20x8
   fleet:cell_contributing:bool{geography="asia",cell="asia-1"} 1x8
+  cluster:up:min{geography="asia",cell="asia-4",cluster="farm",edge_shard="0",cascade_shard="0"} 1x8
+  cluster:up:min{geography="asia",cell="asia-4",cluster="farm",edge_shard="1",cascade_shard="0"} 1x8
+  cluster:up:min{geography="asia",cell="asia-4",cluster="mine",edge_shard="0",cascade_shard="0"} 1x8
+  cluster:up:min{geography="asia",cell="asia-5",cluster="a",edge_shard="0",edge_replica="a",cascade_shard="0"} 1x8
+  cluster:up:min{geography="asia",cell="asia-5",cluster="a",edge_shard="0",edge_replica="b",cascade_shard="0"} 1x8
+  cluster:up:min{geography="asia",cell="asia-5",cluster="b",edge_shard="1",cascade_shard="0"} 1x8
   fleet:cell_contributing:bool{geography="asia",cell="asia-2"} 0x8
+  fleet:cell_contributing:bool{geography="asia",cell="asia-4"} 1x8
+  fleet:cell_contributing:bool{geography="asia",cell="asia-5"} 1x8
 `
 
 func ask(t *testing.T, query string) map[string]float64 {
@@ -51,7 +60,7 @@ func TestQuestionsToACentral(t *testing.T) {
 
 	contract, err := rules.Load()
 	require.NoError(t, err)
-	require.Equal(t, map[string]float64{"asia-1  ": 4}, ask(t, seriesQuery(contract, "asia")),
-		"the shard that passes on more counts; a cell that is dark in part is not measured")
+	require.Equal(t, map[string]float64{"asia-1  ": 4, "asia-5  ": 3}, ask(t, seriesQuery(contract, "asia")),
+		"the shard that passes on more counts; a cell that is dark in part is not measured, nor one of which two parts tell the same")
 	require.Empty(t, ask(t, seriesQuery(contract, "europe")), "nothing says that it contributes")
 }
