@@ -5,8 +5,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
@@ -107,8 +109,13 @@ func (t *turner) kind() string {
 	return strings.ToLower(kind.Kind)
 }
 
-// changeName tells a change of a server from every other.
+// changeName tells a change of a server from every other. One that restarts it is known by
+// what it is restarted with: its files have addresses, and may change before a person
+// has read what waits. Where nothing is restarted it is known by its files.
 func changeName(server string, change Objects) string {
+	if slices.ContainsFunc(change, restarts) {
+		change = slices.DeleteFunc(slices.Clone(change), func(o runtime.ApplyConfiguration) bool { return !restarts(o) })
+	}
 	h := sha256.New()
 	for _, o := range change {
 		text, err := json.Marshal(o)

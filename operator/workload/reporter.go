@@ -107,7 +107,8 @@ func eventType(reason string) string {
 	return corev1.EventTypeNormal
 }
 
-// tellHolds tells of each hold once, when it begins, and counts those that there are.
+// tellHolds tells of each hold once, when it begins, and counts those that there are. That
+// another server was changed just now is how every change goes, and told in the condition alone.
 func (r *Reporter) tellHolds(o client.Object, holds Holds) {
 	before := r.forget(o.GetName())
 	if len(holds) == 0 {
@@ -115,9 +116,10 @@ func (r *Reporter) tellHolds(o client.Object, holds Holds) {
 	}
 	now := map[string]bool{}
 	for _, h := range holds {
-		now[h.Server] = true
+		tells := h.Reason != HeldChanged
+		now[h.Server] = tells || before[h.Server]
 		r.held.WithLabelValues(o.GetName(), string(h.Reason)).Inc()
-		if h.Note != "" && !before[h.Server] {
+		if tells && h.Note != "" && !before[h.Server] {
 			r.recorder.Eventf(o, nil, corev1.EventTypeNormal, EventHeld, "ChangeInTurn", "%s", h.Note)
 			r.log.Info("change held", slog.String(r.kind, o.GetName()), slog.String("server", h.Server), slog.String("reason", string(h.Reason)), slog.String("note", h.Note))
 		}

@@ -3,6 +3,7 @@ package workload
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -16,15 +17,17 @@ type waiter struct {
 // changeRow gives each server of the row what it may have now. Files reach all of them,
 // and one that serves nobody has nothing to lose. Of those that serve one is restarted,
 // when every other is well: the first of them tries a change for all, and
-// while one is lost, whatever the reason, nothing more is restarted.
+// while one is lost, whatever the reason, nothing more is restarted. One that cannot be
+// looked at or written counts as lost, and keeps no file from the others.
 func (t *turner) changeRow(ctx context.Context, servers map[string]Objects) error {
 	var idle, serving []waiter
+	var failed []error
 	changed := ""
 	for _, server := range t.Row {
 		later, passed, err := t.changeFiles(ctx, server, servers[server])
 		switch {
 		case err != nil:
-			return err
+			t.failed[server], failed = err, append(failed, err)
 		case passed:
 			changed = server
 		case len(later) > 0 && t.seen.Serving[server] == "":
@@ -34,10 +37,8 @@ func (t *turner) changeRow(ctx context.Context, servers map[string]Objects) erro
 		}
 	}
 	mended, err := t.changeIdle(ctx, idle)
-	if err != nil {
-		return err
-	}
-	return t.changeOne(ctx, serving, cmp.Or(changed, mended))
+	failed = append(failed, err, t.changeOne(ctx, serving, cmp.Or(changed, mended)))
+	return errors.Join(failed...)
 }
 
 // changeFiles gives a server what does not restart it, and gives back the rest. All of
@@ -95,12 +96,15 @@ func (t *turner) changeIdle(ctx context.Context, idle []waiter) (changed string,
 			return "", nil
 		}
 	}
+	var failed []error
 	for _, w := range idle {
 		if err := t.write(ctx, w.change); err != nil {
-			return "", err
+			t.failed[w.server], failed = err, append(failed, err)
+		} else {
+			changed = cmp.Or(changed, w.server)
 		}
 	}
-	return idle[0].server, nil
+	return changed, errors.Join(failed...)
 }
 
 // next is which of those that wait, and serve, is to be restarted, or why none is. It is
@@ -110,6 +114,9 @@ func (t *turner) next(ctx context.Context, waiting []waiter) (int, Lack) {
 	var ill []string
 	var why Lack
 	for _, server := range t.Row {
+		if err := t.failed[server]; err != nil {
+			return 0, Lack{HeldUnknown, fmt.Sprintf("%s could not be looked at or changed: %v", server, err)}
+		}
 		lack := t.unready(server)
 		if lack.Nothing() {
 			lack = t.RowLacks(ctx, server, t.seen)

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,33 +84,33 @@ type turner struct {
 	// brings are the StatefulSets that are to have what they lack as they are, and
 	// that new files may need: a flag, a mount, a ConfigMap that is mounted.
 	brings map[string]bool
+	// failed are the servers of the row that could not be looked at or written.
+	failed map[string]error
 }
 
 // ApplyInTurn is ApplyOwn, and lets no change reach both servers of a pair at once,
 // nor restart two servers of the row. Of a pair the first one gets it, and the second when
 // the first has been seen to be well with it; what is not known counts as not well. Nor
 // is the first one restarted while it is the only one that is well. What runs says how
-// far a change has come, whoever looks.
+// far a change has come, whoever looks. What goes wrong with one server keeps nothing
+// from those that do not wait for it.
 func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Reader, known map[string]bool, objects Objects, turns Turns) (Turned, error) {
 	if err := p.checkOwn(ctx, live, known, objects); err != nil {
 		return Turned{}, err
 	}
 	others, servers := turns.part(objects)
-	if err := Apply(ctx, c, others); err != nil {
-		return Turned{}, err
-	}
+	failed := []error{Apply(ctx, c, others)}
 	seen, err := p.Observe(ctx, live)
 	if err != nil {
-		return Turned{}, fmt.Errorf("looking whose turn it is: %w", err)
+		return Turned{}, errors.Join(append(failed, fmt.Errorf("looking whose turn it is: %w", err))...)
 	}
-	t := turner{Turns: turns, place: p, client: c, seen: seen, brings: map[string]bool{}}
-	if err := t.changeRow(ctx, servers); err != nil {
-		return Turned{}, err
-	}
+	t := turner{Turns: turns, place: p, client: c, seen: seen, brings: map[string]bool{}, failed: map[string]error{}}
+	failed = append(failed, t.changeRow(ctx, servers))
 	for _, pair := range turns.Pairs {
-		if err := t.change(ctx, pair, servers[pair.First], servers[pair.Second]); err != nil {
-			return Turned{}, err
-		}
+		failed = append(failed, t.change(ctx, pair, servers[pair.First], servers[pair.Second]))
+	}
+	if err := errors.Join(failed...); err != nil {
+		return Turned{}, err
 	}
 	if t.wrote {
 		if seen, err = p.Observe(ctx, live); err != nil {
