@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -59,6 +61,24 @@ func (s Set) Keep(p workload.Place) workload.Objects {
 		objects = append(objects, cm)
 	}
 	return objects
+}
+
+// IsCopy tells whether a ConfigMap is what Set.Keep made it.
+func IsCopy(cm *corev1.ConfigMap, made runtime.ApplyConfiguration) bool {
+	as, is := made.(*corev1ac.ConfigMapApplyConfiguration)
+	return is && ptr.Deref(cm.Immutable, false) && len(cm.BinaryData) == 0 && maps.Equal(cm.Data, as.Data)
+}
+
+// Copies are, of the objects that are known, told as workload.Identity does, those that
+// keep the set of a digest.
+func Copies(known map[string]bool, digest string) []string {
+	var all []string
+	for _, identity := range sorted(known) {
+		if m := kept.FindStringSubmatch(identity); m != nil && m[1] == digest {
+			all = append(all, identity)
+		}
+	}
+	return all
 }
 
 // kept reads a set again. One that lacks a part is none: rules that run would go.

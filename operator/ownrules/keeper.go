@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,7 +26,9 @@ type Keeper struct {
 	live      client.Reader
 	namespace string
 
-	mu sync.Mutex
+	// reading has one read what others wait for.
+	reading singleflight.Group
+	mu      sync.Mutex
 	// checked are by what they were named and had, accepted by digest.
 	checked, accepted map[string]checked
 }
@@ -45,12 +49,29 @@ func NewKeeper(live client.Reader, namespace string) *Keeper {
 // goes on with.
 const few = 4
 
-func remember(in map[string]checked, key string, c checked) {
+func (k *Keeper) recall(in map[string]checked, key string) (checked, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	c, known := in[key]
+	return c, known
+}
+
+// remember gives what was remembered before, where somebody was quicker.
+func (k *Keeper) remember(in map[string]checked, key string, c checked) checked {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if before, known := in[key]; known {
+		return before
+	}
 	if len(in) >= few {
 		clear(in)
 	}
 	in[key] = c
+	return c
 }
+
+// readTimeout bounds one reading of a set, whoever waits for it.
+const readTimeout = 10 * time.Second
 
 // Named reads what a Federation names. What is not there, or cannot be a file, is told
 // as rules.Problems; every other error says that it is not known.
@@ -143,9 +164,7 @@ func (s source) refuses(key string) string {
 
 // Check is Set.Check, once for the same files.
 func (k *Keeper) Check(f *v1alpha1.Federation, s Set) (*rules.Contract, error) {
-	k.mu.Lock()
 	c := k.fit(s)
-	k.mu.Unlock()
 	if c.err != nil {
 		return nil, c.err
 	}
@@ -158,37 +177,52 @@ func (k *Keeper) fit(s Set) checked {
 		names = append(names, f.Name) // by which it is told what is wrong
 	}
 	key := strings.Join(names, " ")
-	c, known := k.checked[key]
-	if !known {
-		c = checked{set: s}
-		c.contract, c.err = s.fit()
-		remember(k.checked, key, c)
+	if c, known := k.recall(k.checked, key); known {
+		return c
 	}
-	return c
+	c := checked{set: s}
+	c.contract, c.err = s.fit()
+	return k.remember(k.checked, key, c)
 }
 
 // Accepted is what was accepted under a digest, out of the ConfigMaps that Set.Keep
-// makes.
+// makes. Whoever asks while another reads it waits for that one, as long as he likes.
 func (k *Keeper) Accepted(ctx context.Context, digest string) (Set, *rules.Contract, error) {
 	if digest == "" {
 		return Set{}, nil, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if c, known := k.accepted[digest]; known {
+	if c, known := k.recall(k.accepted, digest); known {
 		return c.set, c.contract, c.err
 	}
+	// One who gives up must not take the answer from the others.
+	reading := k.reading.DoChan(digest, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
+		defer cancel()
+		return k.accept(ctx, digest)
+	})
+	select {
+	case <-ctx.Done():
+		return Set{}, nil, fmt.Errorf("reading rules of your own that were accepted as %s: %w", digest, ctx.Err())
+	case read := <-reading:
+		if read.Err != nil {
+			return Set{}, nil, read.Err
+		}
+		c := read.Val.(checked)
+		return c.set, c.contract, c.err
+	}
+}
+
+func (k *Keeper) accept(ctx context.Context, digest string) (checked, error) {
 	s, err := k.kept(ctx, digest)
 	if err != nil {
-		return Set{}, nil, err
+		return checked{}, err
 	}
 	c := k.fit(s)
 	if c.err != nil {
 		c.err = workload.Invalidf("rules of your own that were accepted before do not fit this version of Pharos, so that nothing is changed: "+
 			"put right what spec.rules of the Federation names, or take that out\n%w", c.err)
 	}
-	remember(k.accepted, digest, c)
-	return c.set, c.contract, c.err
+	return k.remember(k.accepted, digest, c), nil
 }
 
 // Running is what a Federation has accepted, for its cells. A Federation that was

@@ -3,6 +3,7 @@ package ownrules
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,6 +17,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
+	"github.com/pharos-fleet/pharos/rules/lint"
 )
 
 const namespace = "pharos-system"
@@ -114,4 +116,34 @@ func TestWhatFitsNoMoreStopsEverything(t *testing.T) {
 	_, _, err = k.Accepted(t.Context(), s.Digest())
 	require.ErrorContains(t, err, "do not fit this version of Pharos, so that nothing is changed")
 	require.ErrorContains(t, err, ".central/a.rules.yaml:11: ")
+}
+
+// An API server that hangs keeps nobody longer than he waits, and one who gives up takes
+// the answer from nobody.
+func TestNobodyWaitsForAnother(t *testing.T) {
+	s := atCentral(lint.File{Name: "a.rules.yaml", Content: []byte(alert)})
+	there := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(configMap(keptName(s.Digest(), "central"), map[string]string{"a.rules.yaml": alert})).Build()
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	var reads atomic.Int32
+	k := NewKeeper(interceptor.NewClient(there, interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			if reads.Add(1) == 1 {
+				asked <- struct{}{}
+				<-answer
+			}
+			return errors.Join(ctx.Err(), c.Get(ctx, key, o, opts...))
+		},
+	}), namespace)
+	impatient, giveUp := context.WithCancel(t.Context())
+	gaveUp, served := make(chan error, 1), make(chan error, 1)
+	go func() { _, _, err := k.Accepted(impatient, s.Digest()); gaveUp <- err }()
+	<-asked
+	go func() { _, _, err := k.Accepted(t.Context(), s.Digest()); served <- err }()
+	_, err := k.Check(fleet(), Set{})
+	require.NoError(t, err, "what is not kept waits for no reading")
+	giveUp()
+	require.ErrorIs(t, <-gaveUp, context.Canceled)
+	close(answer)
+	require.NoError(t, <-served)
+	require.EqualValues(t, 4, reads.Load(), "the parts are read once")
 }
