@@ -73,6 +73,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.level != 'Fleet' || !has(self.names) || size(self.names) == 0",message="there is one fleet: names stand with the other levels"
 // +kubebuilder:validation:XValidation:rule="!has(self.cells) || size(self.cells) == 0 || self.level == 'Pool' || self.level == 'Cluster'",message="cells stand with the levels Pool and Cluster; a budget of level Cell names its cells in names"
 // +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) || has(self.maxUnavailablePercent) || has(self.minAvailable) || has(self.maxInFlight) || has(self.minIntervalSeconds) || has(self.slowStart) || has(self.freeze) || (has(self.freezes) && size(self.freezes) > 0)",message="a budget bounds something: a budget without any figure would allow everything"
+// +kubebuilder:validation:XValidation:rule="self.level != 'Pool' || !has(self.slowStart) || self.slowStart == 'None' || has(self.maxInFlight)",message="a pool begins slowly only where maxInFlight says up to what"
 // +kubebuilder:validation:XValidation:rule="!has(self.freeze) || (has(self.reason) && size(self.reason) > 0)",message="whoever freezes repairs says why, in reason"
 type FleetDisruptionBudgetSpec struct {
 	// Level says what each of the bounds is a bound of.
@@ -181,7 +182,7 @@ type BudgetRecord struct {
 	// Machines in use of which something is known.
 	// +optional
 	Machines int32 `json:"machines"`
-	// Unavailable machines: unhealthy, cordoned, being deleted or under repair.
+	// Unavailable machines: unhealthy, being deleted or under repair.
 	// +optional
 	Unavailable int32 `json:"unavailable"`
 	// MaxUnavailable unset means that the level has no such bound.

@@ -57,16 +57,31 @@ type RemediationSpec struct {
 	// +required
 	Gate GateRecord `json:"gate,omitzero"`
 	// Budgets are how much was used of the pool's, the cluster's, the cell's, the
-	// geography's and the fleet's, without this repair.
+	// geography's and the fleet's before this repair. Its target is unavailable
+	// already.
 	// +optional
 	// +listType=map
 	// +listMapKey=level
 	// +kubebuilder:validation:MaxItems=8
 	Budgets []BudgetRecord `json:"budgets,omitempty"`
+	// Place is what budgets of the target beside its cell and cluster are counted in.
+	// +optional
+	Place RemediationPlace `json:"place,omitempty,omitzero"`
 	// Verification as the policy asked for it when the repair was decided. The
 	// policy may change or go; what this repair must show does not.
 	// +optional
 	Verification Verification `json:"verification,omitempty,omitzero"`
+}
+
+// RemediationPlace is where a target was when its repair was decided. Labels change
+// while a repair runs; what it takes away is missed where it was.
+type RemediationPlace struct {
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Geography string `json:"geography,omitempty"`
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Pool string `json:"pool,omitempty"`
 }
 
 // RemediationTarget identifies a machine for good.
@@ -196,12 +211,18 @@ type RemediationStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// TriedAt is when the request was last tried to be written in vain.
+	// +optional
+	TriedAt *metav1.Time `json:"triedAt,omitempty"`
 	// ActedAt is when the request was written on the target.
 	// +optional
 	ActedAt *metav1.Time `json:"actedAt,omitempty"`
 	// RepairedAt is when the node operator reported the end of its work.
 	// +optional
 	RepairedAt *metav1.Time `json:"repairedAt,omitempty"`
+	// EndedAt is when the phase became final.
+	// +optional
+	EndedAt *metav1.Time `json:"endedAt,omitempty"`
 	// VerifiedAt is when metrics and the live node agreed that the target is well.
 	// +optional
 	VerifiedAt *metav1.Time `json:"verifiedAt,omitempty"`

@@ -32,8 +32,11 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a budget of some fleets":    {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Level, s.Names = v1alpha1.BudgetFleet, []string{"a"} }), "there is one fleet"},
 		"a budget of cells in cells": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Cells = []string{"a"} }), "names its cells in names"},
 		"a budget of pools in cells": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Level, s.Cells = v1alpha1.BudgetPool, []string{"a"} }), ""},
-		"a freeze without a reason":  {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Freeze = v1alpha1.Now }), "whoever freezes repairs says why"},
-		"a freeze with a reason":     {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Freeze, s.Reason = v1alpha1.Now, "storm" }), ""},
+		"a pool that begins slowly": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
+			s.Level, s.SlowStart, s.MaxInFlight = v1alpha1.BudgetPool, v1alpha1.SlowStartDoubling, nil
+		}), "a pool begins slowly only where maxInFlight says up to what"},
+		"a freeze without a reason": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Freeze = v1alpha1.Now }), "whoever freezes repairs says why"},
+		"a freeze with a reason":    {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) { s.Freeze, s.Reason = v1alpha1.Now, "storm" }), ""},
 		"a freeze that ends before it begins": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
 			s.Freezes = []v1alpha1.FreezeWindow{{From: metav1.Unix(2000, 0), Until: metav1.Unix(2000, 0), Reason: "sale"}}
 		}), "a freeze ends after it has begun"},

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -62,20 +64,34 @@ func onHub(kubeconfig *string, do func(context.Context, client.Client, io.Writer
 }
 
 func stopRepairs(ctx context.Context, hub client.Client, reason string, told io.Writer) error {
-	spec := v1alpha1.FleetDisruptionBudgetSpec{Level: v1alpha1.BudgetFleet, Freeze: v1alpha1.Now, Reason: reason}
+	spec := v1alpha1.FleetDisruptionBudgetSpec{Level: v1alpha1.BudgetFleet, Freeze: v1alpha1.Now, Reason: clipped(reason)}
 	stop := &v1alpha1.FleetDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: stopBudget}, Spec: spec}
 	err := hub.Create(ctx, stop)
 	if apierrors.IsAlreadyExists(err) {
-		if err = hub.Get(ctx, client.ObjectKeyFromObject(stop), stop); err == nil {
+		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			if err := hub.Get(ctx, client.ObjectKeyFromObject(stop), stop); err != nil {
+				return err
+			}
 			stop.Spec = spec
-			err = hub.Update(ctx, stop)
-		}
+			return hub.Update(ctx, stop)
+		})
 	}
 	if err != nil {
-		return fmt.Errorf("writing the FleetDisruptionBudget %s; repairs go on: %w", stopBudget, err)
+		return fmt.Errorf("writing the FleetDisruptionBudget %s, without which repairs go on: %w", stopBudget, err)
 	}
-	_, err = fmt.Fprintln(told, "no repair begins any more; those that run go on. To let them begin again: pharos remediation resume")
+	_, err = fmt.Fprintln(told, "no repair is asked for any more. Requests that stand are taken back within seconds, and lapse within a minute;\n"+
+		"what runs goes on. To let repairs begin again: pharos remediation resume")
 	return err
+}
+
+// clipped is what the API takes of a reason: nobody who stops repairs is to be told
+// that it was too long.
+func clipped(reason string) string {
+	const most = 256 // characters, as in the API
+	if runes := []rune(reason); len(runes) > most {
+		return string(runes[:most])
+	}
+	return reason
 }
 
 // resumeRepairs ends the stop, and says what else holds repairs of the whole fleet.
@@ -96,6 +112,11 @@ func resumeRepairs(ctx context.Context, hub client.Client, told io.Writer) error
 	for _, b := range all.Items {
 		if b.Name != stopBudget && b.Spec.Freeze == v1alpha1.Now {
 			fmt.Fprintf(told, "the budget %s of level %s still does: %s\n", b.Name, b.Spec.Level, b.Spec.Reason)
+		}
+		for _, w := range b.Spec.Freezes {
+			if now := time.Now(); !now.Before(w.From.Time) && now.Before(w.Until.Time) {
+				fmt.Fprintf(told, "the budget %s of level %s does until %s: %s\n", b.Name, b.Spec.Level, w.Until.UTC().Format(time.RFC3339), w.Reason)
+			}
 		}
 	}
 	return nil

@@ -42,8 +42,10 @@ func TestStopAndResume(t *testing.T) {
 		}
 		return found
 	}
-	require.Contains(t, pharos("stop", "--reason", "storm"), "no repair begins any more")
+	require.Contains(t, pharos("stop", "--reason", "storm"), "no repair is asked for any more")
 	require.Equal(t, map[string]string{"Fleet stop": "storm"}, frozen())
+	pharos("stop", "--reason", strings.Repeat("é", 300))
+	require.Equal(t, map[string]string{"Fleet stop": strings.Repeat("é", 256)}, frozen(), "too long a reason is no reason not to stop")
 	pharos("stop", "--reason", "still storm")
 	require.Equal(t, map[string]string{"Fleet stop": "still storm"}, frozen(), "once more gives another reason")
 

@@ -56,7 +56,7 @@ func line(err error) string { return strings.Join(strings.Fields(err.Error()), "
 // gives it back where the repair is known not to have been asked for. One that is
 // not given back, as after a crash, is over by itself.
 func (c *Controller) actInPlace(ctx context.Context, places *ledger.Reservations, d policy.Decision) (string, error) {
-	err := c.ledger.Reserve(ctx, places, policy.Reservation{Name: d.Name, Target: d.Spec.Target, At: c.now()})
+	err := c.ledger.Reserve(ctx, places, policy.Reservation{Name: d.Name, Target: d.Spec.Target, Place: d.Spec.Place, At: c.now()})
 	if errors.Is(err, ledger.ErrSpent) {
 		return conflict, err
 	}

@@ -52,7 +52,7 @@ func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisrupti
 		Type: api.ConditionRemediationAllowed, Status: r.Allowed, Reason: string(r.Reason), Message: r.Message,
 		ObservedGeneration: before.Generation, LastTransitionTime: metav1.NewTime(c.now()),
 	})
-	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+	if equality.Semantic.DeepEqual(before.Status, after.Status) || c.onlyNumbers(before, after) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
@@ -65,5 +65,14 @@ func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisrupti
 	if err != nil {
 		return fmt.Errorf("patching its status: %w", err)
 	}
+	c.counted[before.Name] = c.now()
 	return nil
+}
+
+// onlyNumbers spares the API server a write in every round for counts that move.
+func (c *Controller) onlyNumbers(before, after *api.FleetDisruptionBudget) bool {
+	was, is := meta.FindStatusCondition(before.Status.Conditions, api.ConditionRemediationAllowed),
+		meta.FindStatusCondition(after.Status.Conditions, api.ConditionRemediationAllowed)
+	return was != nil && was.Status == is.Status && was.Reason == is.Reason && was.ObservedGeneration == is.ObservedGeneration &&
+		c.now().Sub(c.counted[before.Name]) < refresh
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -84,8 +85,21 @@ func testBudget(t *testing.T, config *rest.Config) {
 	require.Equal(t, api.RemediationActing, rem.Status.Phase)
 	require.Len(t, rem.Spec.Budgets, 5)
 	require.Equal(t, "geography asia", rem.Spec.Budgets[3].Domain)
-	f.round(c)
 	require.Equal(t, int32(1), f.budget("pools").Status.Tightest.InFlight)
+
+	f.reboot(sick)
+	for _, answers := range f.centrals {
+		answers.set(func(c *central) { c.listed = nil })
+	}
+	f.answer(sick, api.RepairSucceeded)
+	f.round(c)
+	require.Equal(t, api.RemediationSucceeded, f.one().Status.Phase)
+	require.NotNil(t, f.one().Status.EndedAt)
+	f.round(c)
+	require.Equal(t, int32(1), f.budget("pools").Status.Tightest.InFlight, "numbers alone are written every half a minute")
+	c.counted["pools"] = time.Time{}
+	f.round(c)
+	require.Zero(t, f.budget("pools").Status.Tightest.InFlight)
 }
 
 // Budgets that cannot be read may say "stop".
@@ -104,6 +118,7 @@ func testBudgetsUnread(t *testing.T, config *rest.Config) {
 	_, err := c.round(t.Context())
 	require.ErrorContains(t, err, "listing disruption budgets")
 	require.Empty(t, f.remediations())
+	require.Equal(t, sick+" EvidenceMissing", f.hold())
 	_, err = c.round(t.Context())
 	require.ErrorContains(t, err, "listing disruption budgets", "the last look reads them once more")
 	require.Equal(t, api.RemediationPending, f.one().Status.Phase)

@@ -72,6 +72,8 @@ type Controller struct {
 
 	// reported is when each policy's status was written last.
 	reported map[string]time.Time
+	// counted is when each budget's status was written last.
+	counted map[string]time.Time
 	// reworded is when each open record was written last.
 	reworded map[string]time.Time
 	// checksDone is when to look again for pods of a repair that has ended.
@@ -110,7 +112,7 @@ func New(o Options) (*Controller, error) {
 	registry := obs.NewRegistry()
 	c := &Controller{
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
-		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, reworded: map[string]time.Time{},
+		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, counted: map[string]time.Time{}, reworded: map[string]time.Time{},
 		checksDone: map[string]time.Time{},
 	}
 	c.server, err = obs.NewServer(obs.ServerOptions{Address: o.Listen, Registry: registry, Ready: c.Ready, Log: o.Log})

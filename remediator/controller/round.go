@@ -45,6 +45,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 		c.report(ctx, policies, plan.Policies),
 		c.reportBudgets(ctx, snapshot.Budgets, plan.Budgets),
 		silent(snapshot.Centrals),
+		unread(snapshot.BudgetsErr),
 	)
 	return plan.NextCheck, err
 }
@@ -59,7 +60,7 @@ func (c *Controller) read(ctx context.Context) ([]api.RemediationPolicy, policy.
 		return nil, s, err
 	}
 	if s.Budgets, err = c.budgets(ctx); err != nil {
-		return nil, s, err
+		s.BudgetsErr = err.Error()
 	}
 	if s.Remediations, err = c.ledger.List(ctx); err != nil {
 		return nil, s, err
@@ -75,6 +76,15 @@ func (c *Controller) read(ctx context.Context) ([]api.RemediationPolicy, policy.
 		return err
 	})
 	return policies, s, group.Wait()
+}
+
+// unread makes budgets that could not be read a failure of the round, after all that
+// needs none has been done.
+func unread(why string) error {
+	if why == "" {
+		return nil
+	}
+	return errors.New(why)
 }
 
 func (c *Controller) policies(ctx context.Context) ([]api.RemediationPolicy, error) {

@@ -123,6 +123,12 @@ func changed(before, after api.RemediationStatus) Change {
 func set(rem *api.Remediation, u policy.Update, now metav1.Time) {
 	s := &rem.Status
 	s.Phase, s.Reason, s.Message = u.Phase, string(u.Reason), u.Message
+	if u.Tried {
+		s.TriedAt = &now
+	}
+	if u.Phase.Final() {
+		s.EndedAt = &now
+	}
 	if s.ActedAt == nil && u.Acted {
 		s.ActedAt = &now
 	}

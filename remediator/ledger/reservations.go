@@ -53,9 +53,16 @@ func (l *Ledger) Reservations(ctx context.Context) (*Reservations, error) {
 }
 
 // Reserve takes a place, on condition that nobody has changed the reservations
-// since they were read, and drops those that are over.
+// since they were read, and drops those that are over. One that the repair has
+// already is not taken for longer: what fails again and again would keep it.
 func (l *Ledger) Reserve(ctx context.Context, r *Reservations, one policy.Reservation) error {
-	all := slices.DeleteFunc(slices.Clone(r.All), func(o policy.Reservation) bool { return o.Name == one.Name || o.Over(one.At) })
+	now := one.At
+	all := slices.DeleteFunc(slices.Clone(r.All), func(o policy.Reservation) bool {
+		if o.Name == one.Name && !o.Over(now) {
+			one.At = o.At
+		}
+		return o.Name == one.Name || o.Over(now)
+	})
 	return l.writeReservations(ctx, r, append(all, one))
 }
 

@@ -44,6 +44,7 @@ func testReservations(t *testing.T, hub client.Client) {
 	require.ErrorIs(t, other.Reserve(t.Context(), theirs, place("b", now)), ledger.ErrSpent)
 	require.NoError(t, other.Reserve(t.Context(), read(other), place("c", now.Add(time.Minute))))
 	require.Equal(t, []string{"c"}, names(), "a place is taken once")
+	require.Equal(t, now, read(one).All[0].At.UTC(), "and not for longer by being taken again")
 	require.NoError(t, other.Reserve(t.Context(), read(other), place("d", now.Add(time.Minute+policy.ReservationLasts))))
 	require.Equal(t, []string{"d"}, names(), "what is over is dropped")
 

@@ -44,7 +44,7 @@ type limits struct {
 	unavailable figure
 	share       figure // in thousandths
 	// atLeast keeps a built-in share of a small fleet from stopping everything
-	// for two machines. It is in machines.
+	// for two machines. It is in machines, and never more than a fifth of them.
 	atLeast   int
 	available figure
 	inFlight  figure
@@ -123,7 +123,7 @@ func (l limits) mostUnavailable(n int) (figure, bool) {
 		}
 	}
 	if l.share.set() {
-		lower(max(1, l.share.n*n/1000, l.atLeast), l.share.by)
+		lower(max(1, l.share.n*n/1000, min(l.atLeast, n/5)), l.share.by)
 	}
 	if l.unavailable.set() {
 		lower(l.unavailable.n, l.unavailable.by)
@@ -146,10 +146,9 @@ type freeze struct {
 
 func (f freeze) set() bool { return f.by != "" }
 
-// or is the first freeze by the name of its budget, of those of one budget the
-// one that lasts the longest.
+// or is the freeze that lasts the longest, of several the first by the name of its budget.
 func (f freeze) or(b *api.FleetDisruptionBudget, now time.Time) freeze {
-	if f.set() {
+	if f.set() && f.until.IsZero() {
 		return f
 	}
 	if b.Spec.Freeze == api.Now {
@@ -164,15 +163,18 @@ func (f freeze) or(b *api.FleetDisruptionBudget, now time.Time) freeze {
 }
 
 func (f freeze) String() string {
-	until := fmt.Sprintf("until somebody ends it: kubectl delete fleetdisruptionbudget %s, or take away its freeze", f.by)
+	until := "until somebody takes away its spec.freeze"
 	if !f.until.IsZero() {
 		until = "until " + f.until.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf("budget %s freezes repairs, %s (%s)", f.by, until, f.reason)
 }
 
-// frozen says whether somebody has stopped repairs of the machine.
+// frozen says whether somebody has stopped repairs of the machine, or may have.
 func (r *run) frozen(p place) (Reason, string) {
+	if why := r.ix.snapshot.BudgetsErr; why != "" {
+		return ReasonEvidenceMissing, "whether somebody stopped repairs is not known: " + why
+	}
 	for _, d := range p.domains() {
 		if f := r.limits(d).freeze; f.set() {
 			return ReasonFrozen, fmt.Sprintf("in %s, %s", d, f)
@@ -185,8 +187,11 @@ func (r *run) frozen(p place) (Reason, string) {
 // disruption. A last look sees one cell, and leaves what is wider to the decision.
 func (r *run) budget(s subject, p place) (Reason, string) {
 	for _, d := range p.domains() {
-		if r.oneCell && (d.level == api.BudgetGeography || d.level == api.BudgetFleet) {
+		if r.oneCell && d.wide() {
 			continue
+		}
+		if t := r.gate(s.settings.evidenceAge).unseen[d]; d.wide() && t.exceeds(50) {
+			return ReasonEvidenceMissing, fmt.Sprintf("%s machines of %s are not seen: suspect what sees them", t, d)
 		}
 		l := r.limits(d)
 		t := r.known(d, s.settings.evidenceAge)
@@ -199,7 +204,8 @@ func (r *run) budget(s subject, p place) (Reason, string) {
 
 // known counts the machines of a domain of which something is known. What nobody
 // sees is left out of both numbers: it makes the bound smaller, and one cell that
-// cannot be reached does not stop the repairs of all others.
+// cannot be reached does not stop the repairs of all others. Nor does, outside of its
+// cluster, what waits for people since yesterday.
 func (r *run) known(d domain, maxAge time.Duration) tally {
 	g := r.gate(maxAge)
 	if d.level == api.BudgetPool {

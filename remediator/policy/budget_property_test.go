@@ -191,23 +191,3 @@ func within(b api.FleetDisruptionBudgetSpec, n, machines int) bool {
 	available := b.MinAvailable == nil || machines-n >= int(*b.MinAvailable)
 	return half && absolute && percent && available
 }
-
-// A budget more never begins a repair that would not have begun without it, save
-// one that comes up to the place of another.
-func TestABudgetMoreIsNeverMore(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		w := anyWorld(t)
-		for c := range w.Cells {
-			w.Cells[c].Geography = "asia"
-		}
-		w.eager()
-		without := len(acts(w.decide()))
-		w.bound("more", api.FleetDisruptionBudgetSpec{
-			Level:       rapid.SampledFrom([]api.BudgetLevel{api.BudgetPool, api.BudgetCluster}).Draw(t, "level"),
-			MaxInFlight: ptr.To(int32(1)), MaxUnavailable: ptr.To(int32(rapid.IntRange(1, 3).Draw(t, "most"))),
-		})
-		if with := len(acts(w.decide())); with > without {
-			t.Fatalf("%d repairs begin, %d without the budget", with, without)
-		}
-	})
-}

@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ func (w *world) ended(name string, phase api.RemediationPhase, ago time.Duration
 	if phase == api.RemediationSucceeded {
 		rem.Status.VerifiedAt = &end
 	}
+	rem.Status.EndedAt = &end
 }
 
 // Shares are rounded down, and are one machine at least: this is the table of
@@ -145,9 +147,6 @@ func TestWhatIsUnderRepairIsUnavailable(t *testing.T) {
 		"running":   func(w *world) { running("old")(w.machine("shop-1-00")) },
 		"deleting":  func(w *world) { w.machine("shop-1-00").Deleting = true },
 		"cordoned":  func(w *world) { w.node("shop-1-00").Unschedulable = true },
-		"listed": func(w *world) {
-			w.Centrals[1].Unhealthy = append(w.Centrals[1].Unhealthy, policy.NodeSample{Cell: "cell-1", Cluster: "shop-1", Node: "nobody's", At: now})
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(2, 20, 5)
@@ -173,14 +172,63 @@ func TestACellThatIsNotSeenDoesNotStopTheFleet(t *testing.T) {
 // A share is one of what is seen: what is not might as well be down.
 func TestAShareIsOfWhatIsSeen(t *testing.T) {
 	w := newWorld(3, 20, 5)
-	w.fail("shop-0-00")
-	w.fail("shop-0-50")
+	for _, name := range []string{"shop-0-00", "shop-0-50", "shop-0-90"} {
+		w.fail(name)
+	}
 	w.bound("tight", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, MaxUnavailablePercent: ptr.To(int32(1))})
-	require.Len(t, acts(w.decide()), 1, "two of 300")
-	w.Centrals[0].Heartbeats = w.Centrals[0].Heartbeats[:1]
+	require.Len(t, acts(w.decide()), 1, "three of 300")
+	w.Centrals[0].Heartbeats = w.Centrals[0].Heartbeats[:2]
 	plan := w.decide()
 	require.Empty(t, acts(plan))
-	require.Contains(t, plan.Decisions[0].Message, "2 of 100 machines of the fleet are unavailable, at most 1 may be")
+	require.Contains(t, plan.Decisions[0].Message, "3 of 200 machines of the fleet are unavailable, at most 2 may be")
+}
+
+// Whoever does not see most of the fleet suspects his eyes.
+func TestMostOfTheFleetIsNotSeen(t *testing.T) {
+	w := newWorld(3, 20, 5)
+	w.fail("shop-0-00")
+	w.Centrals[0].Heartbeats = w.Centrals[0].Heartbeats[:1]
+	w.Cells[0].Geography = "asia"
+	plan := w.decide()
+	require.Equal(t, []string{"shop-0-00 Hold EvidenceMissing"}, verdicts(plan))
+	require.Equal(t, "200 of 300 machines of the fleet are not seen: suspect what sees them", plan.Decisions[0].Message)
+}
+
+// Nodes that are none of our machines' are no reason to leave ours alone, elsewhere.
+func TestNodesOfNoMachineCountInTheirClusterOnly(t *testing.T) {
+	w := newWorld(2, 20, 5)
+	w.fail("shop-0-00")
+	for i := range 60 {
+		for c := range w.Centrals {
+			w.Centrals[c].Unhealthy = append(w.Centrals[c].Unhealthy, policy.NodeSample{Cell: "cell-1", Cluster: "shop-1", Node: fmt.Sprintf("nobody's-%d", i), At: now})
+		}
+	}
+	require.Len(t, acts(w.decide()), 1)
+}
+
+// A machine whose repair failed waits for people. For a day it counts: many that
+// fail have one cause.
+func TestWhatWaitsForPeopleSinceYesterday(t *testing.T) {
+	for ago, want := range map[time.Duration]int{23 * time.Hour: 0, 24 * time.Hour: 1} {
+		w := newWorld(2, 20, 5)
+		w.fail("shop-0-00")
+		w.fail("shop-1-00")
+		w.ended("shop-1-00", api.RemediationFailed, ago)
+		w.Remediations[0].Spec.Target.HardwareID = "hw-shop-1-00"
+		w.bound("tight", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, MaxUnavailable: ptr.To(int32(1))})
+		require.Len(t, acts(w.decide()), want, "%s ago", ago)
+	}
+}
+
+// The floor of a built-in share is a fifth at most: of a fleet of 40 eight may be down.
+func TestBuiltInFloors(t *testing.T) {
+	for sick, want := range map[int]int{8: 1, 9: 0} {
+		w := newWorld(20, 2, 1)
+		for i := range sick {
+			w.fail(fmt.Sprintf("shop-%d-00", i))
+		}
+		require.Len(t, acts(w.decide()), want, "%d of 40", sick)
+	}
 }
 
 func TestNeverMoreThanHalf(t *testing.T) {
@@ -205,8 +253,166 @@ func TestWhatWasRefusedComesLast(t *testing.T) {
 	w.open("shop-0-00", api.RemediationPending)
 	w.fail("shop-1-00")
 	require.Equal(t, []string{"shop-1-00 Defer InFlight"}, verdicts(w.decide())[1:], "what is written down comes first")
-	w.Remediations[0].Status.Reason = string(policy.ReasonRequestFailed)
+	w.Remediations[0].Status.TriedAt = &metav1.Time{Time: now}
 	require.Equal(t, []string{"shop-0-00 Defer InFlight", "shop-1-00 Act Unhealthy"}, verdicts(w.decide()))
+}
+
+// Of what is new the cell comes first in which nothing was begun for the longest: one
+// whose node operator is dead would otherwise be tried for ever, before all others.
+func TestCellsTakeTurns(t *testing.T) {
+	w := newWorld(3, 20, 5)
+	for c := range 3 {
+		w.fail(fmt.Sprintf("shop-%d-00", c))
+	}
+	w.ended("shop-0-50", api.RemediationCancelled, 10*time.Minute)
+	w.ended("shop-1-50", api.RemediationCancelled, 20*time.Minute)
+	require.Equal(t, "shop-2-00", acts(w.decide())[0].Machine.Name)
+	w.ended("shop-2-50", api.RemediationCancelled, 5*time.Minute)
+	require.Equal(t, "shop-1-00", acts(w.decide())[0].Machine.Name)
+}
+
+// What stands on a machine and can have no effect any more, or was left there by
+// hand, keeps its cluster, and does not stop the fleet.
+func TestWhatLapsedHasNoPlaceInTheFleet(t *testing.T) {
+	request := func(startBefore time.Duration) *api.RemediationRequest {
+		return &api.RemediationRequest{ID: "by-hand", StartBefore: metav1.NewTime(now.Add(startBefore)), Deadline: metav1.NewTime(now.Add(-2 * time.Hour))}
+	}
+	for name, c := range map[string]struct {
+		request *api.RemediationRequest
+		answer  api.RepairPhase
+		want    string
+	}{
+		"may start":       {request(time.Second), "", "Defer InFlight"},
+		"lapsed":          {request(-time.Minute), "", "Act Unhealthy"},
+		"answered":        {request(time.Second), api.RepairRefused, "Act Unhealthy"},
+		"runs for ever":   {request(-3 * time.Hour), api.RepairRunning, "Act Unhealthy"},
+		"runs, forgotten": {nil, api.RepairRunning, "Defer InFlight"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(2, 20, 5)
+			w.fail("shop-0-00")
+			m := w.machine("shop-1-00")
+			m.Request = c.request
+			if c.answer != "" {
+				m.Response = &api.RemediationResponse{ID: "by-hand", Phase: c.answer}
+			}
+			require.Equal(t, []string{"shop-0-00 " + c.want}, verdicts(w.decide()))
+			w.fail("shop-1-50")
+			require.NotEqual(t, policy.Act, decisionOn(w.decide(), "shop-1-50").Verdict, "its own cluster waits")
+		})
+	}
+}
+
+// A repair that may have been asked for before its cell went dark has its place.
+func TestWhatMayHaveBeenAskedFor(t *testing.T) {
+	w := newWorld(2, 20, 5)
+	w.fail("shop-0-00")
+	w.fail("shop-1-00")
+	w.open("shop-1-00", api.RemediationPending).Status.TriedAt = &metav1.Time{Time: now.Add(-10 * time.Minute)}
+	w.Cells[1].Err, w.Cells[1].Machines = "away", nil
+	require.Equal(t, []string{"shop-0-00 Defer InFlight"}, verdicts(w.decide()))
+}
+
+// When the bound becomes less, what stands first stays.
+func TestALowerBoundWithdrawsTheExcess(t *testing.T) {
+	w := newWorld(3, 20, 5)
+	for c := range 3 {
+		w.fail(fmt.Sprintf("shop-%d-00", c))
+	}
+	w.eager()
+	names := []string{}
+	for _, d := range acts(w.decide()) {
+		names = append(names, d.Name)
+	}
+	for _, d := range acts(w.decide()) {
+		rem := w.open(d.Machine.Name, api.RemediationActing)
+		rem.Name = d.Name
+		w.asked(rem, "")
+	}
+	require.Len(t, names, 3)
+	require.Empty(t, withdrawals(w.decide()))
+	slices.Sort(names)
+	w.bound("two", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, MaxInFlight: ptr.To(int32(2))})
+	require.Equal(t, []string{names[2] + " Cancelled InFlight"}, withdrawals(w.decide()))
+}
+
+// A place is where the machine was, whatever its labels became.
+func TestAPlaceStaysWhereItWasTaken(t *testing.T) {
+	w := newWorld(2, 20, 5)
+	w.Cells[0].Geography, w.Cells[1].Geography = "asia", "europe"
+	w.fail("shop-0-00")
+	rem := w.open("shop-1-00", api.RemediationVerifying)
+	rem.Spec.Place = api.RemediationPlace{Geography: "asia", Pool: "workers"}
+	w.eager()
+	w.bound("one", api.FleetDisruptionBudgetSpec{Level: api.BudgetGeography, Names: []string{"asia"}, MaxInFlight: ptr.To(int32(1))})
+	require.Equal(t, []string{"shop-0-00 Defer InFlight"}, verdicts(w.decide()))
+}
+
+// Without budgets nobody knows whether somebody has stopped repairs.
+func TestBudgetsThatAreNotRead(t *testing.T) {
+	w := newWorld(1, 20, 5)
+	w.fail("shop-0-00")
+	w.BudgetsErr = "listing disruption budgets: forbidden"
+	plan := w.decide()
+	require.Equal(t, []string{"shop-0-00 Hold EvidenceMissing"}, verdicts(plan))
+	require.Equal(t, metav1.ConditionFalse, plan.Policies[0].Allowed)
+}
+
+func TestReportsOfBudgets(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec     api.FleetDisruptionBudgetSpec
+		want     string
+		tightest string
+	}{
+		"room":       {api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, MaxUnavailable: ptr.To(int32(2))}, "True Allowed", "cell cell-1"},
+		"exceeded":   {api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, MaxUnavailable: ptr.To(int32(1))}, "False BudgetExceeded", "cell cell-1"},
+		"misspelt":   {api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, Names: []string{"cel-1"}, Freeze: api.Now, Reason: "move"}, "Unknown NoTargets", ""},
+		"impossible": {api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, MinAvailable: ptr.To(int32(1000))}, "False BudgetExceeded", "cell cell-1"},
+		"frozen":     {api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, Freeze: api.Now, Reason: "storm"}, "False Frozen", "the fleet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(3, 20, 5)
+			w.fail("shop-1-00")
+			w.fail("shop-1-50")
+			w.fail("shop-2-50")
+			w.bound("b", c.spec)
+			report := w.decide().Budgets[0]
+			require.Equal(t, c.want, fmt.Sprintf("%s %s", report.Allowed, report.Reason), report.Message)
+			if c.tightest == "" {
+				require.Nil(t, report.Tightest)
+			} else {
+				require.Equal(t, c.tightest, report.Tightest.Domain)
+			}
+		})
+	}
+}
+
+// Of several freezes the one that lasts the longest is told.
+func TestTheLongestFreezeIsTold(t *testing.T) {
+	w := newWorld(1, 20, 5)
+	w.fail("shop-0-00")
+	w.bound("a-sale", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, Freezes: []api.FreezeWindow{
+		{From: metav1.NewTime(now.Add(-time.Hour)), Until: metav1.NewTime(now.Add(time.Minute)), Reason: "sale"}}})
+	w.bound("stop", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, Freeze: api.Now, Reason: "storm"})
+	require.Contains(t, w.decide().Decisions[0].Message, "budget stop freezes repairs, until somebody takes away its spec.freeze (storm)")
+}
+
+// The figures of docs/reference/budgets.md, where no budget says otherwise.
+func TestBuiltInFigures(t *testing.T) {
+	w := newWorld(0, 0, 0)
+	for c := range 20 {
+		w.addCell(c, 200, 5)
+	}
+	w.fail("shop-0-00")
+	w.eager()
+	got := map[api.BudgetLevel]string{}
+	for _, b := range acts(w.decide())[0].Spec.Budgets {
+		got[b.Level] = fmt.Sprintf("%d of %d, %d", ptr.Deref(b.MaxUnavailable, 0), b.Machines, ptr.Deref(b.MaxInFlight, 0))
+	}
+	require.Equal(t, map[api.BudgetLevel]string{
+		api.BudgetPool: "0 of 1000, 0", api.BudgetCluster: "0 of 1000, 1", api.BudgetCell: "50 of 1000, 4",
+		api.BudgetGeography: "200 of 20000, 8", api.BudgetFleet: "100 of 20000, 10",
+	}, got)
 }
 
 func TestMinAvailable(t *testing.T) {

@@ -16,7 +16,8 @@ type BudgetReport struct {
 	// Tightest is, of all that the budget covers, what has the least room left;
 	// nil if it covers nothing.
 	Tightest *api.BudgetRecord
-	// Allowed is False if the budget lets nothing begin in some domain.
+	// Allowed is False if the budget lets nothing begin in some domain, and Unknown if
+	// it covers nothing.
 	Allowed metav1.ConditionStatus
 	Reason  Reason
 	Message string
@@ -62,7 +63,7 @@ func (r *run) allDomains() map[api.BudgetLevel][]domain {
 }
 
 func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge time.Duration) BudgetReport {
-	report := BudgetReport{Name: b.Name, Allowed: metav1.ConditionTrue, Reason: ReasonAllowed, Message: "there is room in everything that it covers"}
+	report := BudgetReport{Name: b.Name}
 	least := 0
 	for _, d := range all {
 		if !d.coveredBy(b) {
@@ -74,17 +75,25 @@ func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge ti
 			least, report.Tightest = room, &record
 		}
 	}
-	switch f := (freeze{}).or(b, r.now); {
-	case f.set():
-		report.Allowed, report.Reason, report.Message = metav1.ConditionFalse, ReasonFrozen, f.String()
-	case report.Tightest == nil:
-		report.Message = "it covers no machine in use"
-	case least < 0:
-		t := report.Tightest
-		report.Allowed, report.Reason = metav1.ConditionFalse, ReasonBudgetExceeded
-		report.Message = fmt.Sprintf("%d of %d machines of %s are unavailable, at most %d may be", t.Unavailable, t.Machines, t.Domain, *t.MaxUnavailable)
-	}
+	report.Allowed, report.Reason, report.Message = r.state(b, report.Tightest)
 	return report
+}
+
+// state is what a person should know of a budget, given what of it is the tightest.
+func (r *run) state(b *api.FleetDisruptionBudget, t *api.BudgetRecord) (metav1.ConditionStatus, Reason, string) {
+	f := (freeze{}).or(b, r.now)
+	switch {
+	case t == nil:
+		return metav1.ConditionUnknown, ReasonNoTargets, "it covers no machine in use: is a name misspelt?"
+	case f.set():
+		return metav1.ConditionFalse, ReasonFrozen, f.String()
+	case t.MaxUnavailable != nil && *t.MaxUnavailable == 0:
+		return metav1.ConditionFalse, ReasonBudgetExceeded, fmt.Sprintf("it allows no repair in %s, ever: of %d machines none may be unavailable", t.Domain, t.Machines)
+	case roomIn(*t) < 0:
+		return metav1.ConditionFalse, ReasonBudgetExceeded,
+			fmt.Sprintf("%d of %d machines of %s are unavailable, at most %d may be", t.Unavailable, t.Machines, t.Domain, *t.MaxUnavailable)
+	}
+	return metav1.ConditionTrue, ReasonAllowed, "there is room in everything that it covers"
 }
 
 // roomIn is how many machines more may become unavailable, and less than nothing

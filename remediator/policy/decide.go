@@ -22,9 +22,10 @@ type run struct {
 	now      time.Time
 	// oneCell means that the snapshot leaves out all cells but one.
 	oneCell bool
-	// bounds and verified are what was asked for already.
-	bounds   map[domain]limits
-	verified map[domain]int
+	// bounds are what was asked for already.
+	bounds map[domain]limits
+	// history is made when it is asked for.
+	history *history
 	// busy is, for each domain, what occupies its places for repairs.
 	busy map[domain]occupants
 	// begun are the domains in which a repair is begun in this round.
@@ -45,7 +46,7 @@ type run struct {
 func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run {
 	r := &run{
 		ix: newIndex(s, now), policies: policies, budgets: sorted(s.Budgets), now: now,
-		bounds: map[domain]limits{}, verified: map[domain]int{}, begun: map[domain]bool{},
+		bounds: map[domain]limits{}, begun: map[domain]bool{},
 		begins: map[string]string{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
 	r.busy = r.ix.occupy(now)
@@ -167,7 +168,7 @@ func (r *run) decideAll(open []*api.Remediation) {
 		waiting[rem.Name] = true
 	}
 	suspects := r.suspects()
-	slices.SortStableFunc(suspects, func(a, b place) int { return cmp.Compare(r.rank(a), r.rank(b)) })
+	slices.SortStableFunc(suspects, r.turns())
 	for _, p := range suspects {
 		if rem := r.ix.open[p.machine.UID]; rem != nil && !waiting[rem.Name] {
 			continue
@@ -183,17 +184,26 @@ func (r *run) decideAll(open []*api.Remediation) {
 	})
 }
 
-// rank puts last what could not be begun when it was tried: a cell that refuses
-// every request would otherwise take, in every round, the first place of the fleet.
-func (r *run) rank(p place) int {
-	rem := r.ix.open[p.machine.UID]
-	switch {
-	case rem == nil:
-		return 1
-	case phase(rem) == api.RemediationPending && rem.Status.Reason == string(ReasonRequestFailed):
-		return 2
+// turns orders machines by who may take a place first: what is written down and was
+// not tried; then what is new, of the cell in which a repair was begun the longest
+// ago; then what was tried in vain, the longest ago first. A cell in which nothing
+// can be begun, or nothing ends well, leaves places to others.
+func (r *run) turns() func(a, b place) int {
+	tried := func(p place) (rank int, at time.Time) {
+		rem := r.ix.open[p.machine.UID]
+		switch {
+		case rem == nil:
+			return 1, r.past().began[domain{level: api.BudgetCell, cell: p.cell.Name}]
+		case rem.Status.TriedAt != nil && phase(rem) == api.RemediationPending:
+			return 2, rem.Status.TriedAt.Time
+		}
+		return 0, time.Time{}
 	}
-	return 0
+	return func(a, b place) int {
+		ra, ta := tried(a)
+		rb, tb := tried(b)
+		return cmp.Or(cmp.Compare(ra, rb), ta.Compare(tb))
+	}
 }
 
 // decide is false for a machine that turns out to be well.
@@ -265,7 +275,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.budget(s, p) },
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
-		func() (Reason, string) { return r.past(s) },
+		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.pace(s, p) },
 	} {
 		if reason, message := ask(); reason != "" {
@@ -288,9 +298,9 @@ func (r *run) suspectPath(s subject) (Reason, string) {
 	return "", ""
 }
 
-// past asks what became of earlier repairs of the same hardware. One that failed
+// earlier asks what became of earlier repairs of the same hardware. One that failed
 // is not tried again: what a reboot did not mend, another will not.
-func (r *run) past(s subject) (Reason, string) {
+func (r *run) earlier(s subject) (Reason, string) {
 	key := identity(s.machine.HardwareID, s.machine.UID)
 	if name := r.ix.failed[key]; name != "" {
 		return ReasonRepairFailed, fmt.Sprintf(
@@ -354,6 +364,7 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),
 		Budgets:  r.budgetRecords(s, p),
+		Place:    api.RemediationPlace{Geography: p.cell.Geography, Pool: m.Pool},
 
 		Verification: verification,
 	}

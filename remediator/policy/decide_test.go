@@ -36,7 +36,8 @@ func TestActsWhenAllEvidenceAgrees(t *testing.T) {
 			{Source: "lease", ObservedAt: metav1.NewTime(now.Add(-11 * time.Minute)), Says: "last renewed"},
 			{Source: "node", ObservedAt: metav1.NewTime(now.Add(-11 * time.Minute)), Says: "Ready=Unknown since 2026-03-01T11:50:00Z, boot id boot-1"},
 		}},
-		Gate: api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
+		Gate:  api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
+		Place: api.RemediationPlace{Pool: "workers"},
 	}, d.Spec, cmpopts.IgnoreFields(api.RemediationSpec{}, "Budgets")))
 	require.Equal(t, []policy.Report{{Name: "nodes", Unhealthy: 1, Allowed: metav1.ConditionTrue, Reason: policy.ReasonAllowed, Message: "every central answers and sees every cell"}}, plan.Policies)
 }

@@ -30,6 +30,12 @@ func (d domain) String() string {
 	}
 }
 
+// narrow says whether the domain is within one cluster.
+func (d domain) narrow() bool { return d.level == api.BudgetPool || d.level == api.BudgetCluster }
+
+// wide says whether it may hold several cells.
+func (d domain) wide() bool { return d.level == api.BudgetGeography || d.level == api.BudgetFleet }
+
 // domains are those of a machine, the narrowest first.
 func (p place) domains() [5]domain { return domains(p.cell, p.machine.Cluster, p.machine.Pool) }
 
@@ -43,27 +49,17 @@ func domains(cell *Cell, cluster, pool string) [5]domain {
 	}
 }
 
-// domains are those of the target of a record. A machine that is gone was in no
-// pool that anybody knows, and a cell that is gone in no geography.
-func (ix *index) domains(t api.RemediationTarget) [5]domain {
-	cell := ix.cells[t.Cell]
-	if cell == nil {
-		cell = &Cell{Name: t.Cell}
+// domains are those of a repair, where its target was when it was decided.
+func (ix *index) domains(rem *api.Remediation) [5]domain {
+	place, t := rem.Spec.Place, rem.Spec.Target
+	cell := &Cell{Name: t.Cell, Geography: place.Geography}
+	if known := ix.cells[t.Cell]; known != nil && place.Geography == "" {
+		cell = known
 	}
-	pool := ""
-	if p, ok := ix.byUID[t.MachineUID]; ok {
-		pool = p.machine.Pool
+	if p, ok := ix.byUID[t.MachineUID]; ok && place.Pool == "" {
+		place.Pool = p.machine.Pool
 	}
-	return domains(cell, t.Cluster, pool)
-}
-
-// inside says whether the target of a record is in a domain.
-func (ix *index) inside(t api.RemediationTarget, d domain) bool {
-	if d.cell != "" && t.Cell != d.cell {
-		return false
-	}
-	all := ix.domains(t)
-	return slices.Contains(all[:], d)
+	return domains(cell, t.Cluster, place.Pool)
 }
 
 // coveredBy says whether a budget is one of the domain.

@@ -35,9 +35,11 @@ type gate struct {
 	racks    map[rackRef]*tally
 	// known are the same for budgets, without machines of which nothing is known.
 	known map[domain]*tally
-	pools map[domain]poolTally
-	dark  map[clusterRef]bool
-	bad   map[*Machine]bool
+	// unseen are all machines of a geography or the fleet, and how many are not seen.
+	unseen map[domain]tally
+	pools  map[domain]poolTally
+	dark   map[clusterRef]bool
+	bad    map[*Machine]bool
 }
 
 // poolTally counts a pool as the gate does, and as budgets do.
@@ -45,7 +47,7 @@ type poolTally struct{ all, seen tally }
 
 func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
 	g := gate{
-		clusters: make(map[clusterRef]*tally, len(ix.clusters)), racks: map[rackRef]*tally{}, known: map[domain]*tally{},
+		clusters: make(map[clusterRef]*tally, len(ix.clusters)), racks: map[rackRef]*tally{}, known: map[domain]*tally{}, unseen: map[domain]tally{},
 		pools: map[domain]poolTally{}, dark: map[clusterRef]bool{}, bad: ix.unwell(),
 	}
 	for ref, c := range ix.clusters {
@@ -54,7 +56,7 @@ func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
 		}
 		if of, seen := g.addCluster(ix, c); of.machines > 0 {
 			g.clusters[ref] = &of
-			g.addKnown(ix, ref, seen)
+			g.addKnown(ix, c, seen)
 		}
 	}
 	g.addUnmatched(ix)
@@ -88,19 +90,51 @@ func (g gate) count(ix *index, m *Machine, dark bool, all, seen *tally) {
 }
 
 // addKnown adds what is known of a cluster to all that it is part of.
-func (g gate) addKnown(ix *index, ref clusterRef, seen tally) {
-	for _, d := range domains(ix.cells[ref.cell], ref.cluster, "") {
-		if d.level == api.BudgetPool {
-			continue // counted when it is asked for
+func (g gate) addKnown(ix *index, c *cluster, seen tally) {
+	wider := seen
+	for _, p := range c.places {
+		if p.machine.serves() && ix.waits(p.machine) {
+			wider.unhealthy--
+			wider.machines--
 		}
-		t := g.known[d]
-		if t == nil {
-			t = &tally{}
-			g.known[d] = t
-		}
-		t.unhealthy += seen.unhealthy
-		t.machines += seen.machines
 	}
+	all := g.clusters[c.clusterRef].machines
+	for _, d := range domains(ix.cells[c.cell], c.cluster, "") {
+		switch d.level {
+		case api.BudgetPool: // counted when it is asked for
+		case api.BudgetCluster:
+			g.addTo(d, seen)
+		default:
+			g.addTo(d, wider)
+			t := g.unseen[d]
+			t.machines += all
+			t.unhealthy += all - seen.machines
+			g.unseen[d] = t
+		}
+	}
+}
+
+func (g gate) addTo(d domain, more tally) {
+	t := g.known[d]
+	if t == nil {
+		t = &tally{}
+		g.known[d] = t
+	}
+	t.unhealthy += more.unhealthy
+	t.machines += more.machines
+}
+
+// waitsFor is how long a repair that failed counts against the cell, the geography
+// and the fleet. Then its machine waits for people; two in a hundred do in any large fleet.
+const waitsFor = 24 * time.Hour
+
+// waits says whether a machine is unavailable because its repair failed long ago.
+func (ix *index) waits(m *Machine) bool {
+	if len(ix.failed) == 0 {
+		return false
+	}
+	rem := ix.closed[ix.failed[identity(m.HardwareID, m.UID)]]
+	return rem != nil && ix.now.Sub(endedAt(rem, ix.now)) >= waitsFor
 }
 
 // pool counts the machines of one pool.
@@ -156,9 +190,6 @@ func (ix *index) dark(c *cluster, maxAge time.Duration, now time.Time) bool {
 // share without raising the denominator.
 func (g gate) addUnmatched(ix *index) {
 	for ref, s := range ix.unmatched() {
-		if cell := ix.cells[ref.Cell]; cell != nil {
-			g.addKnown(ix, clusterRef{ref.Cell, ref.Cluster}, tally{unhealthy: 1})
-		}
 		if t := g.clusters[clusterRef{ref.Cell, ref.Cluster}]; t != nil {
 			t.unhealthy++
 		}
@@ -269,7 +300,7 @@ func (g gate) blocks(ix *index, p place, percent int) (Reason, string) {
 		machines int
 		what     string
 	}{{cluster.machines, "cluster " + p.machine.Cluster}, {g.pool(ix, pool).all.machines, pool.String()}} {
-		if of.machines == 1 {
+		if of.machines == 1 && (of.what != pool.String() || pool.name != "") {
 			return ReasonLoneMachine, fmt.Sprintf("it is the only machine of %s: what a repair takes with it is for people to weigh", of.what)
 		}
 	}

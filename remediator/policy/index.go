@@ -22,6 +22,7 @@ type place struct {
 // index is a snapshot made quick to ask. It is built once for each decision.
 type index struct {
 	snapshot *Snapshot
+	now      time.Time
 	cells    map[string]*Cell
 	// machines are all that there are, those of a cluster side by side.
 	machines []place
@@ -56,7 +57,7 @@ type centralIndex struct {
 }
 
 func newIndex(s *Snapshot, now time.Time) *index {
-	ix := &index{snapshot: s}
+	ix := &index{snapshot: s, now: now}
 	ix.addInventory()
 	ix.addCentrals()
 	ix.addLive()

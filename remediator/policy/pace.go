@@ -8,9 +8,6 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-// slowStartWindow is how long what was verified speaks for the next repair.
-const slowStartWindow = time.Hour
-
 // occupants are the repairs in a domain that are not over, each once, by name.
 type occupants struct {
 	// begun are those asked for, running or verifying, whoever asked.
@@ -51,35 +48,78 @@ func (o occupants) before(own string) (int, string) {
 	return n, first
 }
 
-// occupy finds, for each domain, what is open, asked for or running in it. A Job
-// that outlives its record counts for as long as it runs.
+// occupy finds, for each domain, what is open, asked for or running in it.
 func (ix *index) occupy(now time.Time) map[domain]occupants {
 	busy := map[domain]occupants{}
 	for i := range ix.snapshot.Remediations {
-		rem := &ix.snapshot.Remediations[i]
-		if phase(rem).Final() {
-			continue
-		}
-		for _, d := range ix.domains(rem.Spec.Target) {
-			o := busy[d]
-			if phase(rem) != api.RemediationPending {
-				insert(&o.begun, rem.Name)
-			} else if d.level == api.BudgetPool || d.level == api.BudgetCluster {
-				insert(&o.pending, rem.Name)
-			}
-			busy[d] = o
-		}
+		ix.occupyBy(busy, &ix.snapshot.Remediations[i])
 	}
 	for _, p := range ix.machines {
-		if p.machine.Request != nil {
-			begin(busy, p.domains(), p.machine.Request.ID)
+		if request := p.machine.Request; request != nil {
+			narrow(busy, p, request.ID)
+			if p.machine.mayStart(now) {
+				begin(busy, p.domains(), request.ID)
+			}
 		}
 		if p.machine.running() {
-			begin(busy, p.domains(), p.machine.Response.ID)
+			narrow(busy, p, p.machine.Response.ID)
+			if p.machine.runs(now) {
+				begin(busy, p.domains(), p.machine.Response.ID)
+			}
 		}
 	}
 	ix.reserve(busy, now)
 	return busy
+}
+
+// occupyBy adds what a record has. One that was tried to be begun on a machine that
+// cannot be seen any more may have been.
+func (ix *index) occupyBy(busy map[domain]occupants, rem *api.Remediation) {
+	_, seen := ix.byUID[rem.Spec.Target.MachineUID]
+	switch {
+	case phase(rem).Final():
+	case phase(rem) != api.RemediationPending, rem.Status.TriedAt != nil && !seen:
+		begin(busy, ix.domains(rem), rem.Name)
+	default:
+		for _, d := range ix.domains(rem) {
+			if d.narrow() {
+				o := busy[d]
+				insert(&o.pending, rem.Name)
+				busy[d] = o
+			}
+		}
+	}
+}
+
+// mayStart says whether a request may yet be taken up.
+func (m *Machine) mayStart(now time.Time) bool {
+	answered := m.Response != nil && m.Response.ID == m.Request.ID
+	return !answered && now.Before(m.Request.StartBefore.Add(maxSkew))
+}
+
+// overrun is for how long after its deadline a Job is believed to run. One that is
+// said to run for longer, as by an operator that is dead, has its place in its
+// cluster alone.
+const overrun = time.Hour
+
+func (m *Machine) runs(now time.Time) bool {
+	r := m.Response
+	if m.Request != nil && m.Request.ID == r.ID {
+		return now.Before(m.Request.Deadline.Add(overrun))
+	}
+	return r.StartedAt == nil || now.Before(r.StartedAt.Add(24*time.Hour+overrun))
+}
+
+// narrow gives a repair a place in the pool and the cluster of its machine: whatever
+// is written there, nothing begins beside it.
+func narrow(busy map[domain]occupants, p place, name string) {
+	for _, d := range p.domains() {
+		if d.narrow() {
+			o := busy[d]
+			insert(&o.begun, name)
+			busy[d] = o
+		}
+	}
 }
 
 func begin(busy map[domain]occupants, domains [5]domain, name string) {
@@ -93,6 +133,9 @@ func begin(busy map[domain]occupants, domains [5]domain, name string) {
 // pace asks whether there is room for the repair now.
 func (r *run) pace(s subject, p place) (Reason, string) {
 	for _, d := range p.domains() {
+		if r.oneCell && d.wide() {
+			continue // a last look sees one cell
+		}
 		if reason, message := r.room(s, d); reason != "" {
 			return reason, message
 		}
@@ -111,6 +154,10 @@ func (r *run) pace(s subject, p place) (Reason, string) {
 func (r *run) room(s subject, d domain) (Reason, string) {
 	l := r.limits(d)
 	n, first := r.busy[d].before(r.own(s))
+	if at, stands := slices.BinarySearch(r.busy[d].begun, s.pending); stands && !d.narrow() {
+		// Of what stands already the first ones stay where the bound has become less.
+		n = at
+	}
 	most := l.inFlight
 	if s.settings.observe {
 		would := r.observed[d]
@@ -123,7 +170,7 @@ func (r *run) room(s subject, d domain) (Reason, string) {
 	if most.set() && n >= most.n {
 		return ReasonInFlight, full(n, first, d, most, l.inFlight)
 	}
-	wait := r.begunLast(d, l).Add(time.Duration(l.interval.n) * time.Second).Sub(r.now)
+	wait := r.begunLast(d).Add(time.Duration(l.interval.n) * time.Second).Sub(r.now)
 	if l.interval.set() && wait > 0 && !s.standing {
 		return ReasonInFlight, fmt.Sprintf("the last repair in %s began less than %d s ago; the next may in %s (%s)",
 			d, l.interval.n, wait.Round(time.Second), l.interval.source())
@@ -153,7 +200,7 @@ func (r *run) own(s subject) string {
 // mostInFlight is the bound of a domain as slow start allows it now.
 func (r *run) mostInFlight(d domain, l limits) figure {
 	if l.doubling && l.inFlight.set() {
-		l.inFlight.n = min(l.inFlight.n, wave(r.verifiedLast(d)))
+		l.inFlight.n = min(l.inFlight.n, wave(r.past().verified[d]))
 	}
 	return l.inFlight
 }
@@ -169,46 +216,12 @@ func wave(verified int) int {
 	return size
 }
 
-// verifiedLast counts the repairs of a domain that were verified within the
-// window, since the last one that failed.
-func (r *run) verifiedLast(d domain) int {
-	if n, known := r.verified[d]; known {
-		return n
-	}
-	since := r.now.Add(-slowStartWindow)
-	for _, rem := range r.ix.closed {
-		if rem.Status.Phase == api.RemediationFailed && r.ix.inside(rem.Spec.Target, d) {
-			if at := endOf(rem, r.now); at.After(since) {
-				since = at
-			}
-		}
-	}
-	n := 0
-	for _, rem := range r.ix.closed {
-		if rem.Status.Phase == api.RemediationSucceeded && endOf(rem, r.now).After(since) && r.ix.inside(rem.Spec.Target, d) {
-			n++
-		}
-	}
-	r.verified[d] = n
-	return n
-}
-
 // begunLast is when a repair of the domain was asked for last.
-func (r *run) begunLast(d domain, l limits) time.Time {
-	if !l.interval.set() {
-		return time.Time{}
-	}
-	last := time.Time{}
+func (r *run) begunLast(d domain) time.Time {
 	if r.begun[d] {
-		last = r.now
+		return r.now
 	}
-	for i := range r.ix.snapshot.Remediations {
-		rem := &r.ix.snapshot.Remediations[i]
-		if at := rem.Status.ActedAt; at != nil && at.After(last) && r.ix.inside(rem.Spec.Target, d) {
-			last = at.Time
-		}
-	}
-	return last
+	return r.past().began[d]
 }
 
 // take occupies the places that a repair needs.

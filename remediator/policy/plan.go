@@ -94,6 +94,8 @@ type Update struct {
 	// Reworded means that a record that waits has this phase and reason already:
 	// only the words differ.
 	Reworded bool
+	// Tried means that it was tried in vain to begin the repair.
+	Tried bool
 	// Acted means that the request was found on the machine.
 	Acted bool
 	// Confirmation is the evidence that was read just before the request was written.

@@ -131,6 +131,9 @@ const (
 	ReasonRequestWithdrawn Reason = "RequestWithdrawn"
 )
 
+// ReasonNoTargets is the reason of a budget that covers nothing.
+const ReasonNoTargets Reason = "NoTargets"
+
 // ReasonAllowed is the reason of a policy that may act.
 const ReasonAllowed Reason = "Allowed"
 

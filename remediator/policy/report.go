@@ -64,6 +64,9 @@ func (r *run) stopped(s settings) (Reason, string) {
 	if check := s.verification.NodeCheck; check != nil && tooLong(check, s.timeout) != "" {
 		return ReasonNodeCheckUnavailable, "no repair could be verified: " + tooLong(check, s.timeout)
 	}
+	if why := r.ix.snapshot.BudgetsErr; why != "" {
+		return ReasonEvidenceMissing, "whether somebody stopped repairs is not known: " + why
+	}
 	if f := r.limits(domain{level: api.BudgetFleet}).freeze; f.set() {
 		return ReasonFrozen, f.String()
 	}

@@ -16,6 +16,7 @@ type Reservation struct {
 	// Name is that of the repair.
 	Name   string                `json:"name"`
 	Target api.RemediationTarget `json:"target"`
+	Place  api.RemediationPlace  `json:"place,omitzero"`
 	At     time.Time             `json:"at"`
 }
 
@@ -32,7 +33,8 @@ func (ix *index) reserve(busy map[domain]occupants, now time.Time) {
 	}
 	for _, one := range ix.snapshot.Reservations {
 		if !one.Over(now) && !further[one.Name] {
-			begin(busy, ix.domains(one.Target), one.Name)
+			spec := api.RemediationSpec{Target: one.Target, Place: one.Place}
+			begin(busy, ix.domains(&api.Remediation{Spec: spec}), one.Name)
 		}
 	}
 }

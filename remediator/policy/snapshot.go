@@ -19,6 +19,8 @@ type Snapshot struct {
 	Centrals []Central `json:"centrals"`
 	// Budgets bound repairs beside the built-in figures of every level.
 	Budgets []api.FleetDisruptionBudget `json:"budgets,omitempty"`
+	// BudgetsErr says why they could not be read; then nothing begins.
+	BudgetsErr string `json:"budgetsErr,omitempty"`
 	// Clusters are live reads of business clusters, for those with suspects only.
 	Clusters     []LiveCluster     `json:"clusters"`
 	Remediations []api.Remediation `json:"remediations"`

@@ -19,7 +19,7 @@ func because(reason Reason, message string) string { return string(reason) + ": 
 // Withheld is what becomes of a record when the last look speaks against it: it is
 // cancelled for what is known, and stays written down for what is not.
 func Withheld(rem *api.Remediation, reason Reason, message string) Update {
-	u := Update{Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationCancelled, Reason: reason, Message: clip(message, 1024)}
+	u := Update{Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationCancelled, Reason: reason, Message: clip(message, 1024), Tried: true}
 	if !Settled(reason) {
 		u.Phase, u.Message = api.RemediationPending, clip(notBegun+because(reason, message), 1024)
 		u.Reworded = rewords(rem, u)
