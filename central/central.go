@@ -26,8 +26,8 @@ type Options struct {
 	APIServer promcfg.APIServer
 	// Geographies are the domains of the cascades.
 	Geographies []string
-	// CascadeShards are the cascades of each geography. None means the one
-	// called 0.
+	// CascadeShards are the cascades of each geography that are expected. A geography that
+	// is not in it has the one called 0.
 	CascadeShards map[string][]int
 	// Cells are all that the fleet should have, reachable or not, in any order.
 	Cells []Cell
@@ -161,8 +161,9 @@ func (c Cell) labels() map[string]string {
 
 // shards are the cascades of a geography, sorted.
 func (o Options) shards(geography string) []int {
-	if len(o.CascadeShards[geography]) == 0 {
+	shards, known := o.CascadeShards[geography]
+	if !known {
 		return []int{0}
 	}
-	return slices.Sorted(slices.Values(o.CascadeShards[geography]))
+	return slices.Sorted(slices.Values(shards))
 }

@@ -58,7 +58,7 @@ func (o Options) checkShards() error {
 			return fmt.Errorf("cascade shards of geography %q: it is none of %q", geography, o.Geographies)
 		}
 		shards := o.shards(geography)
-		if once := slices.Compact(slices.Clone(shards)); len(once) < len(shards) || shards[0] < 0 {
+		if once := slices.Compact(slices.Clone(shards)); len(once) < len(shards) || len(shards) > 0 && shards[0] < 0 {
 			return fmt.Errorf("cascade shards of geography %q: %d: each is there once and is numbered from 0", geography, shards)
 		}
 	}

@@ -191,10 +191,11 @@ func (r *Reconciler) follow(ctx context.Context, f *v1alpha1.Federation, cells [
 	}
 	// A shard without cells goes last: those that it read are read elsewhere by now.
 	retiring := r.retiring(ctx, h, known)
+	between, crossing := notThere(f, cells)
 	waits := slices.Concat(staying(retiring), reading)
-	spared := workload.Spared(known, slices.Concat(retiring, turned.Holds.Servers()))
+	spared := append(workload.Spared(known, slices.Concat(retiring, turned.Holds.Servers())), own.before...)
 	return done{
-		notes: slices.Concat(layouts.warnings(f), waits), holds: turned.Holds, again: lookAgain(f, waits, turned.Holds),
+		notes: slices.Concat(layouts.warnings(f), between, waits), holds: slices.Concat(turned.Holds, crossing), again: lookAgain(f, waits, turned.Holds),
 	}, p.Prune(ctx, r.Client, append(wanted, objects...), kinds(), spared...)
 }
 
@@ -261,7 +262,7 @@ func kinds() []client.ObjectList {
 type done struct {
 	// notes are what a person should be told of it.
 	notes []string
-	// holds are the servers that do not have all of their change yet.
+	// holds are the servers and cells that do not have all of their change yet.
 	holds workload.Holds
 	// again is when to look again.
 	again time.Duration

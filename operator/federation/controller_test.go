@@ -50,6 +50,7 @@ func TestReconciler(t *testing.T) {
 		{"puts back what was edited", putsBackEdits},
 		{"invalid changes nothing", invalidChangesNothing},
 		{"rules of a team's own run", ownRulesRun},
+		{"edited copies of rules are made anew", editedCopiesAreMadeAnew},
 		{"rules that are wrong hold up nothing", wrongRulesHold},
 		{"accepted rules that are lost stop everything", lostRulesStop},
 		{"rules are put right, and taken out", rulesTakenOut},

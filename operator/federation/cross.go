@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -31,6 +32,9 @@ type crossed struct {
 	// ready says that they have heard every part of it for long enough from the
 	// geography that it goes to, expected that they expect it of its home alone.
 	ready, expected bool
+	// silent says that they hear the cascades of both geographies, none of which has heard of
+	// the cell for an hour: nobody would miss it in its old geography.
+	silent bool
 }
 
 // cross takes a cell one step towards the geography that it asks for. It is pure.
@@ -40,6 +44,8 @@ type crossed struct {
 //	the other expected: both read it, and the new one is expected;
 //	at rest again.
 //
+// The second step waits until the cell is heard from the geography that it goes to, and
+// not for a cell that is not heard from either.
 // Sums are of the cells that are expected, by geography, so that none counts it twice;
 // and no central expects it where it is not heard. What is beside and no longer asked
 // for goes as in the last step.
@@ -50,7 +56,7 @@ func cross(c *v1alpha1.Cell, now crossing, heard crossed) crossing {
 		return crossing{home: want}
 	case now.beside == "" && now.home != want:
 		return crossing{now.home, want}
-	case now.beside == want && now.home != want && heard.ready:
+	case now.beside == want && now.home != want && (heard.ready || heard.silent):
 		return crossing{want, now.home}
 	case now.beside != "" && now.beside != want && heard.expected:
 		return crossing{home: now.home}
@@ -106,16 +112,34 @@ type spot struct {
 	edgeShard       uint
 }
 
+// silentFor is for how long a cell was not heard of that changes its geography unheard: much
+// longer than an edge takes to start, because it is not known whether it will be heard where
+// it goes to.
+const silentFor = time.Hour
+
 // crossQueries are what a central is asked about cells that two geographies read: who has
-// passed on the heartbeats of each part, and where it expects them.
-func crossQueries(f *v1alpha1.Federation, cells []string) (heartbeats, expected string) {
+// passed on the heartbeats of each part, where it expects them, of which it has heard at
+// all, and which cascades it hears.
+func crossQueries(f *v1alpha1.Federation, cells []string) [4]string {
 	var names []string
 	for _, c := range cells {
 		names = append(names, regexp.QuoteMeta(c))
 	}
-	of := fmt.Sprintf("cell=~%q", strings.Join(names, "|"))
-	return fmt.Sprintf("max by (geography, cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds{%s}[%ds]))", of, ofLate(workload.Interval(f))),
-		fmt.Sprintf("fleet:edge_expected:info{%s}", of)
+	of, late := fmt.Sprintf("cell=~%q", strings.Join(names, "|")), ofLate(workload.Interval(f))
+	return [4]string{
+		fmt.Sprintf("max by (geography, cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds{%s}[%ds]))", of, late),
+		fmt.Sprintf("fleet:edge_expected:info{%s}", of),
+		fmt.Sprintf("count by (cell) (last_over_time(cell:heartbeat:timestamp_seconds{%s}[%ds]))", of, silentFor/time.Second),
+		fmt.Sprintf("max by (geography, cascade_shard) (count_over_time(cascade:heartbeat:timestamp_seconds[%ds]))", late),
+	}
+}
+
+// crossWitness is what one central says of the cells that two geographies read.
+type crossWitness struct {
+	beats    map[spot]float64
+	homes    map[string][]string
+	heard    map[string]bool
+	cascades map[shard]float64
 }
 
 // cross asks both centrals about the cells that two geographies read. Without an answer
@@ -125,38 +149,50 @@ func (e *ears) cross(ctx context.Context, f *v1alpha1.Federation, cells []v1alph
 	if len(crossing) == 0 || len(centrals) < len(replicas()) {
 		return nil
 	}
-	heartbeats, expected := crossQueries(f, slices.Sorted(maps.Keys(crossing)))
+	queries := crossQueries(f, slices.Sorted(maps.Keys(crossing)))
 	out := map[string]crossed{}
 	for name := range crossing {
-		out[name] = crossed{ready: true, expected: true}
+		out[name] = crossed{ready: true, expected: true, silent: true}
 	}
 	for _, central := range centrals {
-		beats, err := e.ask(ctx, central, heartbeats)
+		says, err := e.crossWitness(ctx, central, queries)
 		if err != nil {
-			return e.noCrossing(ctx, err)
+			e.log.WarnContext(ctx, "asking about cells that change their geography, which both geographies go on reading", slog.Any("error", err))
+			return nil
 		}
-		waits, err := e.ask(ctx, central, expected)
-		if err != nil {
-			return e.noCrossing(ctx, err)
-		}
-		heard, homes := spots(beats), homesOf(waits)
 		for _, c := range cells {
 			x, is := crossing[c.Name]
 			if !is {
 				continue
 			}
 			out[c.Name] = crossed{
-				ready:    out[c.Name].ready && isReady(f, &c, x.beside, heard),
-				expected: out[c.Name].expected && slices.Equal(homes[c.Name], []string{x.home}),
+				ready:    out[c.Name].ready && says.isReady(f, &c, x.beside),
+				expected: out[c.Name].expected && slices.Equal(says.homes[c.Name], []string{x.home}),
+				silent:   out[c.Name].silent && says.isSilent(f, c.Name, x),
 			}
 		}
 	}
 	return out
 }
 
-func (e *ears) noCrossing(ctx context.Context, err error) map[string]crossed {
-	e.log.WarnContext(ctx, "asking about cells that change their geography, which both geographies go on reading", slog.Any("error", err))
-	return nil
+func (e *ears) crossWitness(ctx context.Context, central asker, queries [4]string) (crossWitness, error) {
+	var answers [len(queries)][]promapi.Sample
+	for i, query := range queries {
+		var err error
+		if answers[i], err = e.ask(ctx, central, query); err != nil {
+			return crossWitness{}, err
+		}
+	}
+	w := crossWitness{beats: spots(answers[0]), homes: homesOf(answers[1]), heard: map[string]bool{}, cascades: map[shard]float64{}}
+	for _, s := range answers[2] {
+		w.heard[s.Labels["cell"]] = true
+	}
+	for _, s := range answers[3] {
+		if number, err := strconv.Atoi(s.Labels["cascade_shard"]); err == nil {
+			w.cascades[shard{s.Labels["geography"], number}] = s.Value
+		}
+	}
+	return w, nil
 }
 
 func spots(samples []promapi.Sample) map[spot]float64 {
@@ -183,19 +219,41 @@ func homesOf(samples []promapi.Sample) map[string][]string {
 
 // isReady says whether a central has had, from the shard that a geography reads the
 // cell with, enough heartbeats of each part.
-func isReady(f *v1alpha1.Federation, c *v1alpha1.Cell, in string, heard map[spot]float64) bool {
-	g := geography(f, in)
-	if g == nil {
-		return false
-	}
-	i := slices.IndexFunc(g.Cells, func(p v1alpha1.CellPlacement) bool { return p.Name == c.Name })
-	if i < 0 {
+func (w crossWitness) isReady(f *v1alpha1.Federation, c *v1alpha1.Cell, in string) bool {
+	at, is := placementIn(f, in, c.Name)
+	if !is {
 		return false
 	}
 	for part := range workload.EdgeDivision(f, c).Shards {
-		if heard[spot{c.Name, in, int(g.Cells[i].Shard), part}] < warmIntervals {
+		if w.beats[spot{c.Name, in, at.Shard, part}] < warmIntervals {
 			return false
 		}
 	}
 	return true
+}
+
+// isSilent says whether a central hears every cascade that reads the cell, and has heard
+// nothing of the cell itself for long. A central that hears no cascade knows nothing.
+func (w crossWitness) isSilent(f *v1alpha1.Federation, cell string, x crossing) bool {
+	for _, in := range []string{x.home, x.beside} {
+		at, is := placementIn(f, in, cell)
+		if !is || w.cascades[shard{in, at.Shard}] < warmIntervals || w.cascades[shard{in, at.Next}] < warmIntervals {
+			return false
+		}
+	}
+	return !w.heard[cell]
+}
+
+// placementIn is where a geography reads a cell by the status.
+func placementIn(f *v1alpha1.Federation, name, cell string) (cascade.Placement, bool) {
+	g := geography(f, name)
+	if g == nil {
+		return cascade.Placement{}, false
+	}
+	all := previous(g.Cells)
+	i := slices.IndexFunc(all, func(p cascade.Placement) bool { return p.Cell == cell })
+	if i < 0 {
+		return cascade.Placement{}, false
+	}
+	return all[i], true
 }

@@ -3,6 +3,7 @@ package federation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promapi"
+	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
 )
 
@@ -123,6 +125,47 @@ func TestACellGoesToAnotherGeography(t *testing.T) {
 	require.False(t, changing(f))
 }
 
+// A cell that no geography hears changes its place in the sums, which lack it either way, at
+// once: a geography that is renamed with a dead cell in it would stay for ever.
+func TestACellThatNobodyHearsGoesAtOnce(t *testing.T) {
+	f := fleetOf()
+	f.Spec.Geographies = []v1alpha1.Geography{{Name: "asia"}, {Name: "europe"}}
+	cells := []v1alpha1.Cell{readable("asia", "a"), readable("asia", "b")}
+	look(t, f, cells, nil)
+	cells[1].Spec.Geography = "europe"
+	look(t, f, cells, nil)
+	notes, held := notThere(f, cells)
+	require.Len(t, notes, 1)
+	require.Contains(t, notes[0], `Cell "b" goes from geography asia to europe`)
+	require.Equal(t, workload.Holds{{Server: "b", Reason: workload.HeldUnheard}}, held)
+
+	look(t, f, cells, map[string]crossed{"b": {expected: true, silent: true}})
+	require.Equal(t, []string{"a b*", "b"}, []string{shown(f, "asia"), shown(f, "europe")})
+	_, held = notThere(f, cells)
+	require.Equal(t, workload.Holds{{Server: "b", Reason: workload.HeldUnloaded}}, held)
+	look(t, f, cells, map[string]crossed{"b": {expected: true, silent: true}})
+	require.Equal(t, []string{"a", "b"}, []string{shown(f, "asia"), shown(f, "europe")})
+	notes, held = notThere(f, cells)
+	require.Empty(t, notes)
+	require.Empty(t, held)
+}
+
+// A whole geography is no list of names.
+func TestManyCellsBetweenGeographiesAreCounted(t *testing.T) {
+	f := fleetOf(v1alpha1.GeographyStatus{Name: "asia"}, v1alpha1.GeographyStatus{Name: "europe"})
+	var cells []v1alpha1.Cell
+	for i := range 7 {
+		c := readable("europe", fmt.Sprint("c", i))
+		cells = append(cells, c)
+		f.Status.Geographies[0].Cells = append(f.Status.Geographies[0].Cells, placed(c.Name, 0))
+		f.Status.Geographies[1].Cells = append(f.Status.Geographies[1].Cells, v1alpha1.CellPlacement{Name: c.Name, Reading: v1alpha1.ReadingBeside})
+	}
+	notes, held := notThere(f, cells)
+	require.Len(t, notes, 6)
+	require.Equal(t, "2 cells more change their geography", notes[5])
+	require.Len(t, held, 7)
+}
+
 // Whoever takes the change back goes back the same way, from each step.
 func TestACellThatGoesIsCalledBack(t *testing.T) {
 	yes := map[string]crossed{"b": {ready: true, expected: true}}
@@ -209,29 +252,36 @@ func TestWhatCentralsSayOfACellThatGoes(t *testing.T) {
 		}
 		return out
 	}
-	well := [][]promapi.Sample{{beats("asia", "0", 9), beats("europe", "1", 6)}, waits("asia")}
+	b, both := promapi.Sample{Value: 1, Labels: map[string]string{"cell": "b"}}, []promapi.Sample{beats("asia", "0", 6), beats("europe", "1", 6)}
+	well := [][]promapi.Sample{{beats("asia", "0", 9), beats("europe", "1", 6)}, waits("asia"), {b}, both}
+	silent := [][]promapi.Sample{nil, waits("asia"), nil, both}
 	for name, tc := range map[string]struct {
-		other [][]promapi.Sample
-		err   error
-		want  crossed
+		first, other [][]promapi.Sample
+		err          error
+		want         crossed
 	}{
-		"both have heard it":          {well, nil, crossed{true, true}},
-		"one has heard it too seldom": {[][]promapi.Sample{{beats("europe", "1", 5)}, waits("asia")}, nil, crossed{false, true}},
-		"one has heard another shard": {[][]promapi.Sample{{beats("europe", "0", 9)}, waits("asia")}, nil, crossed{false, true}},
-		"one has heard the old name":  {[][]promapi.Sample{{beats("asia", "1", 9)}, waits("asia")}, nil, crossed{false, true}},
-		"one expects it elsewhere":    {[][]promapi.Sample{well[0], waits("europe")}, nil, crossed{true, false}},
-		"one expects it twice":        {[][]promapi.Sample{well[0], waits("asia", "europe")}, nil, crossed{true, false}},
-		"one expects it nowhere":      {[][]promapi.Sample{well[0], nil}, nil, crossed{true, false}},
-		"one does not answer":         {well, errors.New("refused"), crossed{}},
+		"both have heard it":                       {well, well, nil, crossed{true, true, false}},
+		"one has heard it too seldom":              {well, [][]promapi.Sample{{beats("europe", "1", 5)}, waits("asia"), {b}, both}, nil, crossed{false, true, false}},
+		"one has heard another shard":              {well, [][]promapi.Sample{{beats("europe", "0", 9)}, waits("asia"), {b}, both}, nil, crossed{false, true, false}},
+		"one has heard the old name":               {well, [][]promapi.Sample{{beats("asia", "1", 9)}, waits("asia"), {b}, both}, nil, crossed{false, true, false}},
+		"one expects it elsewhere":                 {well, [][]promapi.Sample{well[0], waits("europe"), {b}, both}, nil, crossed{true, false, false}},
+		"one expects it twice":                     {well, [][]promapi.Sample{well[0], waits("asia", "europe"), {b}, both}, nil, crossed{true, false, false}},
+		"one expects it nowhere":                   {well, [][]promapi.Sample{well[0], nil, {b}, both}, nil, crossed{true, false, false}},
+		"neither has heard it anywhere":            {silent, silent, nil, crossed{false, true, true}},
+		"one has heard it within the hour":         {silent, [][]promapi.Sample{nil, waits("asia"), {b}, both}, nil, crossed{false, true, false}},
+		"one does not hear the cascade it goes to": {silent, [][]promapi.Sample{nil, waits("asia"), nil, both[:1]}, nil, crossed{false, true, false}},
+		"one does not hear the cascade it is in":   {silent, [][]promapi.Sample{nil, waits("asia"), nil, {beats("asia", "0", 5), both[1]}}, nil, crossed{false, true, false}},
+		"one does not answer":                      {well, well, errors.New("refused"), crossed{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := fleetOf(v1alpha1.GeographyStatus{Name: "asia", Cells: []v1alpha1.CellPlacement{placed("b", 0)}},
 				v1alpha1.GeographyStatus{Name: "europe", Cells: []v1alpha1.CellPlacement{{Name: "b", Shard: 1, Reading: v1alpha1.ReadingBeside}}})
 			e := newEars(slog.New(slog.DiscardHandler))
-			first := &voice{answers: well}
+			first := &voice{answers: tc.first}
 			got := e.cross(t.Context(), f, []v1alpha1.Cell{readable("europe", "b")}, []asker{first, &voice{answers: tc.other, err: tc.err}})
 			require.Equal(t, tc.want, got["b"])
 			require.Contains(t, first.asked[0], `cell:heartbeat:timestamp_seconds{cell=~"b"}[135s]`)
+			require.Contains(t, first.asked[2], `cell:heartbeat:timestamp_seconds{cell=~"b"}[3600s]`)
 			require.Empty(t, e.cross(t.Context(), f, []v1alpha1.Cell{readable("europe", "b")}, []asker{first}), "one central is not both")
 		})
 	}

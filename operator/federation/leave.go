@@ -8,6 +8,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/cascade"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
 // reads tells whether a geography reads the cell.
@@ -112,4 +113,22 @@ func Crossings(f *v1alpha1.Federation, cells []v1alpha1.Cell) []string {
 		}
 	}
 	return out
+}
+
+// notThere is, of the cells that two geographies read, what a person is told, and what is
+// counted as held: one that does not get there in time is somebody's to look at.
+func notThere(f *v1alpha1.Federation, cells []v1alpha1.Cell) (notes []string, held workload.Holds) {
+	notes = Crossings(f, cells)
+	if more := len(notes) - named; more > 0 {
+		notes = append(notes[:named], fmt.Sprintf("%d cells more change their geography", more))
+	}
+	both := between(f, cells)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		hold := workload.Hold{Server: name, Reason: workload.HeldUnheard}
+		if slices.ContainsFunc(cells, func(c v1alpha1.Cell) bool { return c.Name == name && c.Spec.Geography == both[name].home }) {
+			hold.Reason = workload.HeldUnloaded // both centrals' files have not arrived
+		}
+		held = append(held, hold)
+	}
+	return notes, held
 }

@@ -27,6 +27,8 @@ type own struct {
 	contract *rules.Contract
 	// kept are the ConfigMaps that keep it as it was accepted.
 	kept workload.Objects
+	// before names those of what ran until this look, which cells may read still.
+	before []string
 }
 
 // newRefused is the metric of rules that are refused.
@@ -55,13 +57,7 @@ func (r *Reconciler) ownRules(ctx context.Context, f *v1alpha1.Federation) (own,
 		return own{}, err
 	}
 	kept := set.Keep(p)
-	var missing workload.Objects
-	for _, o := range kept {
-		if !known[workload.Identity(o)] { // nobody can have edited one that is there
-			missing = append(missing, o)
-		}
-	}
-	if err := p.ApplyOwn(ctx, r.Client, r.Live, known, missing); err != nil {
+	if err := r.keep(ctx, p, kept); err != nil {
 		return own{}, err
 	}
 	f.Status.RulesDigest = set.Digest()
@@ -76,7 +72,32 @@ func (r *Reconciler) ownRules(ctx context.Context, f *v1alpha1.Federation) (own,
 	} else {
 		r.refused.DeleteLabelValues(f.Name)
 	}
-	return own{contract, kept}, r.tellOfRules(ctx, before, f)
+	return own{contract, kept, ownrules.Copies(known, before.Status.RulesDigest)}, r.tellOfRules(ctx, before, f)
+}
+
+// keep makes the copies of what was accepted, anew where one that is there is not whole: a
+// copy cannot be edited, but taken away and made again under its name.
+func (r *Reconciler) keep(ctx context.Context, p workload.Place, kept workload.Objects) error {
+	var missing workload.Objects
+	for _, o := range kept {
+		var there corev1.ConfigMap
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: workload.Name(o)}, &there)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading back %s, which keeps rules of your own: %w", workload.Identity(o), err)
+		}
+		if err == nil && ownrules.IsCopy(&there, o) {
+			continue
+		}
+		missing = append(missing, o)
+		if err != nil || p.Foreign(workload.Identity(o), &there) != nil {
+			continue // somebody else's is refused below
+		}
+		r.Log.WarnContext(ctx, "a copy of a team's own rules was changed, and is made anew", slog.String("ConfigMap", there.Name))
+		if err := r.Client.Delete(ctx, &there, client.Preconditions{UID: &there.UID}); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("taking away %s, which is not what was accepted: %w", workload.Identity(o), err)
+		}
+	}
+	return p.ApplyOwn(ctx, r.Client, r.Live, nil, missing)
 }
 
 // choose reads and checks what is named. What is wrong with that is refused, and not an

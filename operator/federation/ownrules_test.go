@@ -125,6 +125,22 @@ func ownRulesRun(t *testing.T, w *world) {
 	require.Equal(t, before, w.versions(t), "nothing is changed twice")
 }
 
+// Whoever takes away a copy and makes it again, edited, has no say in what runs: it is
+// made as it was accepted, for cells read it, and so does the next operator.
+func editedCopiesAreMadeAnew(t *testing.T, w *world) {
+	name := "own-rules-" + w.federation(t, "fleet").Status.RulesDigest + ".edge"
+	was := w.ConfigMap(t, name)
+	require.NoError(t, w.Admin.Delete(t.Context(), was.DeepCopy()))
+	w.Create(t, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: name, Labels: was.Labels, OwnerReferences: was.OwnerReferences},
+		Data:       map[string]string{"images.rules.yaml": "groups: []"},
+	})
+	w.reconcile(t, "fleet")
+	require.Equal(t, was.Data, w.ConfigMap(t, name).Data)
+	require.True(t, *w.ConfigMap(t, name).Immutable)
+	require.Equal(t, was.Labels, w.ConfigMap(t, name).Labels)
+}
+
 // A mistake in one ConfigMap, or none of that name, must neither take away what runs nor
 // hold up another change, whatever the operator remembers.
 func wrongRulesHold(t *testing.T, w *world) {
@@ -202,12 +218,16 @@ func rulesTakenOut(t *testing.T, w *world) {
 	require.Equal(t, other, w.ownOf(t, "central-a"))
 	require.Equal(t, metav1.ConditionTrue, w.judged(t).Status)
 	require.Zero(t, testutil.CollectAndCount(w.r.refused))
+	require.Len(t, w.kept(t), 6)
+	require.Subset(t, w.kept(t), before, "cells may read yet what ran before")
+	w.reconcile(t, "fleet")
 	require.Len(t, w.kept(t), 3)
 	require.NotSubset(t, before, w.kept(t), "what does not run any more goes")
 
 	w.respec(t, func(s *v1alpha1.FederationSpec) { s.Rules = nil })
 	w.reconcile(t, "fleet")
 	require.Empty(t, w.ownOf(t, "central-a"))
+	w.reconcile(t, "fleet")
 	require.Empty(t, w.kept(t))
 	f := w.federation(t, "fleet")
 	require.Empty(t, f.Status.RulesDigest)

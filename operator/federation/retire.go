@@ -16,8 +16,9 @@ import (
 // expected are the cascades of a geography that the centrals wait for: those that
 // a cell has, or has until its move has ended. One that cells only move to is waited
 // for once the first has arrived, which is when both centrals have heard it from
-// there: until then its pod may not exist. A geography without cells has one
-// all the same, and cells that another geography has in its sums are none of it.
+// there: until then its pod may not exist. So it is with a geography that cells only go
+// to, which another one has in its sums until then. One that no cell is read in has a
+// cascade all the same.
 func expected(l cascade.Layout) []int {
 	var shards []int
 	for _, c := range l.Cells {
@@ -25,7 +26,7 @@ func expected(l cascade.Layout) []int {
 			shards = append(shards, c.Shard)
 		}
 	}
-	if len(shards) == 0 {
+	if len(l.Cells) == 0 {
 		return l.Shards[:min(1, len(l.Shards))] // others have been emptied
 	}
 	slices.Sort(shards)

@@ -121,6 +121,7 @@ func TestBothCentralsMustSayWhatTheyExpect(t *testing.T) {
 // A split and a merge, as the centrals are told of them.
 func TestAShardIsExpectedWhileACellIsThere(t *testing.T) {
 	at := func(shard, next int) cascade.Placement { return cascade.Placement{Shard: shard, Next: next} }
+	beside := func(shard int) cascade.Placement { return cascade.Placement{Shard: shard, Next: shard, Beside: true} }
 	for _, c := range []struct {
 		name  string
 		cells []cascade.Placement
@@ -130,6 +131,8 @@ func TestAShardIsExpectedWhileACellIsThere(t *testing.T) {
 		{"at rest", []cascade.Placement{at(0, 0), at(1, 1)}, []int{0, 1}},
 		{"a split begins: the pod of the new shard may not exist", []cascade.Placement{at(0, 0), at(0, 1)}, []int{0}},
 		{"its first cell has arrived: both centrals have heard it from there", []cascade.Placement{at(1, 1), at(0, 1), at(0, 0)}, []int{0, 1}},
+		{"cells come from another geography: its pod may not exist", []cascade.Placement{beside(0)}, nil},
+		{"the first of them counts here", []cascade.Placement{beside(0), at(1, 1)}, []int{1}},
 		{"a merge: what dies before the move ends is missed", []cascade.Placement{at(0, 0), at(1, 0)}, []int{0, 1}},
 	} {
 		require.Equal(t, c.want, expected(cascade.Layout{Shards: []int{0, 1}, Cells: c.cells}), c.name)
