@@ -23,13 +23,10 @@ func writes(o Options, contract rules.Contract) []promcfg.RemoteWrite {
 	}.ToEach(o.Receivers)
 }
 
-// Flags are what the server must be started with for its link, beside the usual.
-func (o Options) Flags() []string {
-	if o.Link.Of() != promcfg.Push || len(o.Receivers) == 0 {
-		return nil
-	}
-	return []string{promcfg.FlushFlag}
-}
+// Flags are what the server must be started with for its link, beside the usual. They
+// are the same for every link: an edge that is restarted has a new address, and a
+// cascade that waits for its own restart goes on reading the old one.
+func (Options) Flags() []string { return []string{promcfg.FlushFlag} }
 
 func (o Options) checkLink(place string) error {
 	if err := o.Link.Check(place+"link", o.Interval); err != nil {

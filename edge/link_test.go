@@ -70,10 +70,11 @@ func TestAnEdgeThatIsReadWritesNothing(t *testing.T) {
 	o := pushing()
 	o.Link = promcfg.Link{}
 	require.Empty(t, loaded(t, o).RemoteWriteConfigs)
-	require.Empty(t, o.Flags())
+	require.Equal(t, pushing().Flags(), o.Flags(), "a change of link restarts no edge")
 	o = pushing()
 	o.Receivers = nil
 	require.Empty(t, loaded(t, o).RemoteWriteConfigs, "a cascade may not be known yet")
+	require.Equal(t, pushing().Flags(), o.Flags())
 }
 
 func TestAContractOfOnesOwnCrosses(t *testing.T) {

@@ -168,6 +168,9 @@ func (r *Reconciler) follow(ctx context.Context, c *v1alpha1.Cell, f *v1alpha1.F
 // apply makes the cell as the Cell says, where known are the objects that it has.
 // It tells what runs then, and what is not changed yet.
 func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload.Place, known map[string]bool, c *v1alpha1.Cell, f *v1alpha1.Federation) (workload.Turned, error) {
+	if err := unplanned(c, f, known); err != nil {
+		return workload.Turned{}, err
+	}
 	parts := parts{workload.Images(f.Spec.Images)}
 	wanted := services(p, parts)
 	if err := p.ApplyOwn(ctx, remote, remote, known, wanted); err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -76,4 +77,35 @@ func TestAnEdgeWritesToBothGeographiesUnderTheirNames(t *testing.T) {
 		written[w.URL.Host] = b.Get("geography")
 	}
 	require.Equal(t, map[string]string{"asia-3.example.org": "asia", "europe-0.example.org": "europe"}, written)
+}
+
+// A Federation that is made anew has no plan at first. The edge goes on writing, and is
+// not restarted.
+func TestAnEdgeThatWritesWaitsForThePlan(t *testing.T) {
+	w := newWorld(t)
+	w.Create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec: v1alpha1.FederationSpec{
+			Geographies: []v1alpha1.Geography{{Name: "asia"}},
+			Link:        v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "https://{geography}-{shard}.example.org/api/v1/write"},
+		},
+	})
+	plan := func(all ...v1alpha1.GeographyStatus) {
+		f := w.Federation(t, "fleet")
+		f.Status.Geographies = all
+		require.NoError(t, w.Admin.Status().Update(t.Context(), f))
+	}
+	w.secret(t, "asia-1", w.access)
+	w.reconcile(t, "asia-1")
+	require.NotContains(t, w.Text(t, "edge"), "example.org", "an edge that is new may begin before it is known whom it writes to")
+	made := w.StatefulSet(t, "edge").Generation
+	plan(v1alpha1.GeographyStatus{Name: "asia", Cells: []v1alpha1.CellPlacement{{Name: "asia-1", Shard: 3}}})
+	w.reconcile(t, "asia-1")
+	require.Contains(t, w.Text(t, "edge"), "url: https://asia-3.example.org/api/v1/write")
+
+	plan()
+	w.reconcile(t, "asia-1")
+	w.requireReason(t, "asia-1", v1alpha1.ReasonProgressing, "waiting for Federation fleet to place the cell")
+	require.Contains(t, w.Text(t, "edge"), "url: https://asia-3.example.org/api/v1/write")
+	require.Equal(t, made, w.StatefulSet(t, "edge").Generation)
 }
