@@ -19,12 +19,13 @@ const (
 	// mergePercent is how full a shard may become by taking over another one. It
 	// is well below fillPercent, so that a merge is not undone by the next cell.
 	mergePercent = 60
-	// maxShard is the highest number that a shard can have: with more digits the
-	// name of its server would not fit into a label any more.
-	maxShard = 999
 	// maxLoad bounds what one cell is believed to bring, so that sums stay numbers.
 	maxLoad = 1 << 40
 )
+
+// MaxShard is the highest number that a shard can have: with more digits the name of its
+// server would not fit into a label any more.
+const MaxShard = 999
 
 // Load is how many series a cell brings to a cascade: measured where that is
 // known, declared otherwise.
@@ -189,7 +190,7 @@ func (p *planner) recall(previous []Placement) {
 }
 
 // Possible tells whether a cascade can have the number.
-func Possible(shard int) bool { return shard >= 0 && shard <= maxShard }
+func Possible(shard int) bool { return shard >= 0 && shard <= MaxShard }
 
 // finish ends the moves of cells that the next shard has taken up.
 func (p *planner) finish(warm map[string]bool) {
@@ -211,7 +212,7 @@ func (p *planner) placeNew() {
 		if s == nowhere {
 			s, _ = p.emptiest()
 			p.warn("there are %d shards, the most that there can be: shard %d takes in cell %q, whatever it has already; "+
-				"raise maxSeriesPerShard, or divide the geography", maxShard+1, s, name)
+				"raise maxSeriesPerShard, or divide the geography", MaxShard+1, s, name)
 		}
 		p.changed(name, "is new on shard %d, with %d series", s, p.series[name])
 		p.put(name, s, s)

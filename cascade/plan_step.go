@@ -30,7 +30,7 @@ func (p *planner) room(series uint, except int) int {
 // unused is the lowest number that no shard has; nowhere when all are taken.
 func (p *planner) unused() int {
 	free := slices.IndexFunc(p.shards, func(s shard) bool { return s.reads == 0 })
-	if free == nowhere && len(p.shards) <= maxShard {
+	if free == nowhere && len(p.shards) <= MaxShard {
 		return len(p.shards)
 	}
 	return free

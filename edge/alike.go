@@ -16,8 +16,9 @@ type alike struct {
 	jobs  []promcfg.ScrapeConfig
 }
 
-// rendered remembers what was made for such edges. It is bounded by forgetting all.
-var rendered struct {
+// Memory is of what was made for such edges, for whoever renders many: the zero value
+// remembers nothing yet. It is bounded by forgetting all.
+type Memory struct {
 	mu    sync.Mutex
 	known map[string]alike
 }
@@ -25,10 +26,11 @@ var rendered struct {
 // maxAlike is more than a fleet has of edges that are different in kind.
 const maxAlike = 200
 
-// alike makes the rules and the jobs of an edge, once for all that are like it. What
+// alike makes the rules and the jobs of an edge, once for all that are like it
+// where Options have a Memory. What
 // follows from a contract of a team's own is not remembered: that may change.
 func (o Options) alike(contract rules.Contract) (alike, error) {
-	if o.Contract != nil {
+	if o.Contract != nil || o.Memory == nil {
 		return o.make(contract)
 	}
 	like := o
@@ -37,22 +39,31 @@ func (o Options) alike(contract rules.Contract) (alike, error) {
 	if err != nil {
 		return alike{}, fmt.Errorf("comparing edge of cell %q with others: %w", o.Cell, err)
 	}
-	rendered.mu.Lock()
-	made, known := rendered.known[string(raw)]
-	rendered.mu.Unlock()
-	if known {
+	if made, known := o.Memory.recall(string(raw)); known {
 		return made, nil
 	}
-	if made, err = o.make(contract); err != nil {
+	made, err := o.make(contract)
+	if err != nil {
 		return alike{}, err
 	}
-	rendered.mu.Lock()
-	defer rendered.mu.Unlock()
-	if rendered.known == nil || len(rendered.known) >= maxAlike {
-		rendered.known = map[string]alike{}
-	}
-	rendered.known[string(raw)] = made
+	o.Memory.remember(string(raw), made)
 	return made, nil
+}
+
+func (m *Memory) recall(like string) (alike, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	made, known := m.known[like]
+	return made, known
+}
+
+func (m *Memory) remember(like string, made alike) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.known == nil || len(m.known) >= maxAlike {
+		m.known = map[string]alike{}
+	}
+	m.known[like] = made
 }
 
 func (o Options) make(contract rules.Contract) (alike, error) {

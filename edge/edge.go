@@ -66,6 +66,8 @@ type Options struct {
 	Capacity map[string]float64
 	// Size of the cell. Unset means Medium.
 	Size v1alpha1.CellSize
+	// Memory spares making anew what other edges have as well. Nil remembers nothing.
+	Memory *Memory `json:"-"`
 	// Static names the targets outright, where there is no API server to
 	// discover pods and no agent to discover business clusters. Nil means discovery.
 	Static *Static

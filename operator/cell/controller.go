@@ -184,7 +184,7 @@ func (r *Reconciler) apply(ctx context.Context, remote client.Client, p workload
 	if err != nil {
 		return workload.Turned{}, err
 	}
-	files, err := render(c, f, r.Namespace, agent, contract)
+	files, err := Renderer{Namespace: r.Namespace, Contract: contract}.edges(c, f, agent)
 	if err != nil {
 		return workload.Turned{}, workload.Invalid(err)
 	}

@@ -28,7 +28,7 @@ func TestAnEdgeThatWritesShowsTheLinksCredentials(t *testing.T) {
 	c := &v1alpha1.Cell{}
 	c.Name, c.Spec.Geography, c.Spec.Region = "one", "asia", "r"
 	mounted := func() (secrets []string, config string) {
-		r, err := Render(c, f, "pharos-system", nil)
+		r, err := Renderer{Namespace: "pharos-system"}.Render(c, f)
 		require.NoError(t, err)
 		promcfgtest.Check(t, r.Files["edge"], "link/ca.crt", "link/token")
 		for _, o := range r.Objects {
@@ -66,7 +66,7 @@ func TestAnEdgeWritesToBothGeographiesUnderTheirNames(t *testing.T) {
 	}
 	c := &v1alpha1.Cell{}
 	c.Name, c.Spec.Geography, c.Spec.Region = "one", "europe", "r"
-	r, err := Render(c, f, "pharos-system", nil)
+	r, err := Renderer{Namespace: "pharos-system"}.Render(c, f)
 	require.NoError(t, err)
 	cfg, err := config.Load(string(r.Files["edge"]["prometheus.yml"]), promslog.NewNopLogger())
 	require.NoError(t, err)

@@ -20,23 +20,31 @@ type Rendered struct {
 	Files map[string]promcfg.Files
 }
 
+// Renderer is how cells are rendered.
+type Renderer struct {
+	Namespace string
+	// Contract takes the place of the one that is built in, unless it is nil.
+	Contract *rules.Contract
+	// Memory spares making anew what cells have in common; nil remembers nothing.
+	Memory *edge.Memory
+}
+
 // Render gives everything that the operator would run in a cell of a cluster
 // that has DNS. It is pure, and what it gives is valid.
-// The contract, unless it is nil, takes the place of the one that is built in.
-func Render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace string, contract *rules.Contract) (Rendered, error) {
+func (r Renderer) Render(c *v1alpha1.Cell, f *v1alpha1.Federation) (Rendered, error) {
 	if err := check(c, f); err != nil {
 		return Rendered{}, err
 	}
-	p, parts := place(c, namespace), parts{workload.Images(f.Spec.Images)}
-	edges, err := render(c, f, namespace, p.DNSAddress(parts.agent()), contract)
+	p, parts := place(c, r.Namespace), parts{workload.Images(f.Spec.Images)}
+	edges, err := r.edges(c, f, p.DNSAddress(parts.agent()))
 	if err != nil {
 		return Rendered{}, err
 	}
-	r := Rendered{Objects: append(services(p, parts), workloads(p, parts, c, f, edges)...), Files: map[string]promcfg.Files{}}
+	out := Rendered{Objects: append(services(p, parts), workloads(p, parts, c, f, edges)...), Files: map[string]promcfg.Files{}}
 	for s, rendered := range edges {
-		r.Files[s.Name()] = rendered.files
+		out.Files[s.Name()] = rendered.files
 	}
-	return r, nil
+	return out, nil
 }
 
 // server is what one Prometheus of the edge runs with.
@@ -46,8 +54,8 @@ type server struct {
 	flags []string
 }
 
-// render is pure: the same Cell, Federation and address give the same bytes.
-func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, contract *rules.Contract) (map[workload.EdgeServer]server, error) {
+// edges is pure: the same Cell, Federation and address of the agent give the same bytes.
+func (r Renderer) edges(c *v1alpha1.Cell, f *v1alpha1.Federation, agent string) (map[workload.EdgeServer]server, error) {
 	out := map[workload.EdgeServer]server{}
 	divided := workload.EdgeDivision(f, c)
 	for _, s := range workload.EdgeServers(f, c) {
@@ -60,7 +68,7 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, c
 			Shards:          divided.Shards,
 			ShardsBeside:    divided.Beside,
 			Interval:        workload.Interval(f),
-			APIServer:       promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: namespace},
+			APIServer:       promcfg.APIServer{URL: c.Spec.Network.APIServerURL, Namespace: r.Namespace},
 			AgentURL:        "http://" + agent,
 			Link:            workload.Link(f, v1alpha1.LinkRemoteWrite),
 			Receivers:       receivers(f, c),
@@ -72,7 +80,8 @@ func render(c *v1alpha1.Cell, f *v1alpha1.Federation, namespace, agent string, c
 			ObjectState:     c.Spec.Edge.ObjectState,
 			ObjectsFrom:     c.Spec.Edge.KubeStateMetricsNamespace,
 			Unverified:      c.Spec.Edge.Unverified,
-			Contract:        contract,
+			Contract:        r.Contract,
+			Memory:          r.Memory,
 		}
 		files, err := renderServer(c, o)
 		if err != nil {

@@ -21,7 +21,7 @@ func rendered(t *testing.T, change func(*v1alpha1.CellSpec)) Rendered {
 	f := &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"}, Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}},
 	}
-	r, err := Render(c, f, "pharos-system", nil)
+	r, err := Renderer{Namespace: "pharos-system"}.Render(c, f)
 	require.NoError(t, err)
 	return r
 }
@@ -104,7 +104,7 @@ func TestACellThatCannotWorkIsRefused(t *testing.T) {
 			c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "asia-1"}, Spec: v1alpha1.CellSpec{Geography: "asia", Region: "east"}}
 			tc.change(&c.Spec)
 			f := &v1alpha1.Federation{Spec: v1alpha1.FederationSpec{Geographies: []v1alpha1.Geography{{Name: "asia"}}}}
-			_, err := Render(c, f, "pharos-system", nil)
+			_, err := Renderer{Namespace: "pharos-system"}.Render(c, f)
 			require.ErrorContains(t, err, tc.want)
 		})
 	}

@@ -28,7 +28,7 @@ type metadata struct {
 func (t *Tree) descriptions() ([]File, error) {
 	var files []File
 	for _, c := range t.cells {
-		raw, err := encode(writtenCell{
+		raw, err := t.objects.encode(writtenCell{
 			TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Cell"},
 			Metadata: metadata{c.Name, c.Labels, c.Annotations},
 			Spec:     c.Spec,

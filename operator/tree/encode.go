@@ -18,15 +18,15 @@ import (
 
 // encode writes an object of a cell, or of no cell, as YAML. What it is in JSON
 // decides, as everywhere in Kubernetes.
-func encode(o any, cell string) ([]byte, error) {
+func (t *templates) encode(o any, cell string) ([]byte, error) {
 	if cm, ok := o.(*corev1ac.ConfigMapApplyConfiguration); ok && len(cm.Data) > 0 {
-		return encodeConfigMap(cm, cell)
+		return t.encodeConfigMap(cm, cell)
 	}
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
 	}
-	return objects.text(raw, cell)
+	return t.text(raw, cell)
 }
 
 // encodeJSON writes as YAML what is JSON.
@@ -52,10 +52,10 @@ const dataKey = "data:\n"
 
 // encodeConfigMap gives the bytes that encode would give, with each of the files
 // written by itself: they are most of what there is.
-func encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration, cell string) ([]byte, error) {
+func (t *templates) encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration, cell string) ([]byte, error) {
 	rest := *cm
 	rest.Data = nil
-	raw, err := encode(&rest, cell)
+	raw, err := t.encode(&rest, cell)
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +114,9 @@ func plainText(s string) bool {
 	return true
 }
 
-// objects are those of cells, which differ in nothing but the cell's name, as they are
-// written.
-var objects templates
-
-// templates remembers objects by their JSON without the name of their cell, as the text
-// before, between and after that. It is bounded by forgetting all.
+// templates are the objects of cells, which differ in nothing but the cell's name: it
+// remembers them by their JSON without that name, as the text before, between and after
+// it. It is bounded by forgetting all.
 type templates struct {
 	mu    sync.Mutex
 	known map[string][][]byte

@@ -9,12 +9,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/internal/crd"
+	"github.com/pharos-fleet/pharos/operator/workload"
 )
-
-// maxShard is the highest number that a cascade can have, maxEdgeShards the most
-// parts that an edge is believed to be divided in.
-const maxShard, maxEdgeShards = 999, 64
 
 // wrong is what no render writes into a plan, each with its line. Whoever gives a
 // plan by hand, or merged it, is told, because a place that cannot be is none: the cell
@@ -37,7 +35,7 @@ func (p Plan) wrong(file string, raw []byte) error {
 
 func (p Plan) wrongGeographies() []crd.Problem {
 	var all []crd.Problem
-	seen := map[string]bool{}
+	seen, readers := map[string]bool{}, map[string][]string{}
 	for i, g := range p.Geographies {
 		under := fmt.Sprintf("geographies[%d]", i)
 		switch {
@@ -48,9 +46,10 @@ func (p Plan) wrongGeographies() []crd.Problem {
 		}
 		seen[g.Name] = true
 		for j, shard := range g.Shards {
-			all = append(all, outside(fmt.Sprintf("%s.shards[%d]", under, j), shard, 0, maxShard)...)
+			all = append(all, outside(fmt.Sprintf("%s.shards[%d]", under, j), shard, 0, cascade.MaxShard)...)
 		}
 		all = append(all, wrongCells(under, g)...)
+		all = append(all, thirdReaders(under, g, readers)...)
 	}
 	return all
 }
@@ -67,17 +66,35 @@ func wrongCells(under string, g v1alpha1.GeographyStatus) []crd.Problem {
 			all = append(all, problem(at+".name", "has cell %q twice in geography %q", c.Name, g.Name))
 		}
 		seen[c.Name] = true
-		all = append(all, outside(at+".shard", c.Shard, 0, maxShard)...)
-		all = append(all, outside(at+".edgeShards", c.EdgeShards, 0, maxEdgeShards)...)
+		all = append(all, outside(at+".shard", c.Shard, 0, cascade.MaxShard)...)
+		all = append(all, outside(at+".edgeShards", c.EdgeShards, 0, workload.MaxDivision)...)
 		if c.MovingTo != nil {
-			all = append(all, outside(at+".movingTo", *c.MovingTo, 0, maxShard)...)
+			all = append(all, outside(at+".movingTo", *c.MovingTo, 0, cascade.MaxShard)...)
 		}
 		if c.EdgeShardsBeside != nil {
-			all = append(all, outside(at+".edgeShardsBeside", *c.EdgeShardsBeside, 1, maxEdgeShards)...)
+			all = append(all, outside(at+".edgeShardsBeside", *c.EdgeShardsBeside, 1, workload.MaxDivision)...)
+		}
+		if c.Reading != "" && c.Reading != v1alpha1.ReadingBeside {
+			all = append(all, problem(at+".reading", "is %q, and is %s or is left out", c.Reading, v1alpha1.ReadingBeside))
 		}
 		if c.Series < 0 {
 			all = append(all, problem(at+".series", "is %d, and no cell has less than none", c.Series))
 		}
+	}
+	return all
+}
+
+// thirdReaders are the cells of a geography that two others read already: a cell goes from
+// one to another, and what is in no step of that would be read no more.
+func thirdReaders(under string, g v1alpha1.GeographyStatus, readers map[string][]string) []crd.Problem {
+	var all []crd.Problem
+	for i, c := range g.Cells {
+		by := readers[c.Name]
+		if len(by) > 1 && !slices.Contains(by, g.Name) {
+			all = append(all, problem(fmt.Sprintf("%s.cells[%d].name", under, i), "has cell %q in geography %q, and geographies %q read it already: a cell is read in two at most, "+
+				"that which it leaves and that which it goes to", c.Name, g.Name, by))
+		}
+		readers[c.Name] = append(by, g.Name)
 	}
 	return all
 }

@@ -51,3 +51,26 @@ volumes:
 `+file+`:15: has geography "asia" twice, and one of them would be forgotten with its cells: make one of both
 `+file+`:17: has a geography without a name`)
 }
+
+// A cell goes from one geography to another. A third would be forgotten, and its cascade
+// taken away while it may be the one that counts.
+func TestPlanWithImpossibleReadersIsRefused(t *testing.T) {
+	dir := lay(t, map[string]string{"plan.yaml": `geographies:
+  - name: asia
+    cells:
+      - {name: a, shard: 0, reading: Beside}
+      - {name: b, shard: 0, reading: beside}
+  - name: europe
+    cells:
+      - {name: a, shard: 0}
+  - name: africa
+    cells:
+      - name: a
+        shard: 0
+        reading: Beside
+`})
+	file := filepath.Join(dir, "plan.yaml")
+	_, err := tree.ReadPlan(file)
+	require.EqualError(t, err, file+`:5: is "beside", and is Beside or is left out
+`+file+`:11: has cell "a" in geography "africa", and geographies ["asia" "europe"] read it already: a cell is read in two at most, that which it leaves and that which it goes to`)
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/central"
 	"github.com/pharos-fleet/pharos/internal/crd"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -43,7 +44,7 @@ func checkReceiveURL(spec v1alpha1.FederationSpec) error {
 		return nil // nobody uses it, or the schema has said so
 	}
 	for _, g := range spec.Geographies {
-		for _, shard := range []int32{0, 999} {
+		for _, shard := range []int32{0, cascade.MaxShard} {
 			url := cell.ReceiveURL(spec.Link, g.Name, shard)
 			if err := checkReceiver("spec.link.receiveURL", fmt.Sprintf("cascade %d of %s", shard, g.Name), url); err != nil {
 				return err

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/edge"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/cell"
 	"github.com/pharos-fleet/pharos/operator/federation"
@@ -39,6 +40,9 @@ type Tree struct {
 	cells   []v1alpha1.Cell
 	// volumes of the servers, by the folder that they are rendered into.
 	volumes map[string]workload.Volumes
+	// objects and edges remember what cells have in common.
+	objects templates
+	edges   edge.Memory
 	// Warnings are for a person; they stop nothing.
 	Warnings []string
 }
@@ -200,7 +204,7 @@ func (t *Tree) Each(yield func(File) error) error {
 		return fmt.Errorf("%s: %w", t.fleet.At, err)
 	}
 	t.volumes[hubFolder].Keep(hub.Objects)
-	files, err := lay(hubFolder, "", hub.Objects, hub.Files)
+	files, err := t.lay(hubFolder, "", hub.Objects, hub.Files)
 	if err != nil {
 		return err
 	}
@@ -239,12 +243,13 @@ func (t *Tree) Each(yield func(File) error) error {
 }
 
 func (t *Tree) cell(c *v1alpha1.Cell) ([]File, error) {
-	rendered, err := cell.Render(c, &t.fleet.Federation, t.namespace, t.contract)
+	r := cell.Renderer{Namespace: t.namespace, Contract: t.contract, Memory: &t.edges}
+	rendered, err := r.Render(c, &t.fleet.Federation)
 	if err != nil {
 		return nil, fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
 	}
 	t.volumes[cellFolder(c.Name)].Keep(rendered.Objects)
-	return lay(cellFolder(c.Name), c.Name, rendered.Objects, rendered.Files)
+	return t.lay(cellFolder(c.Name), c.Name, rendered.Objects, rendered.Files)
 }
 
 func each(files []File, yield func(File) error) error {
@@ -270,11 +275,11 @@ const manifests = "manifests"
 // lay puts the objects of a place, those of one name in one file, into a folder
 // of their own, and the files of its servers into another: what reads a folder
 // of objects must not find anything else in it.
-func lay(dir, cell string, objects workload.Objects, servers map[string]promcfg.Files) ([]File, error) {
+func (t *Tree) lay(dir, cell string, objects workload.Objects, servers map[string]promcfg.Files) ([]File, error) {
 	documents := map[string][]byte{}
 	for _, o := range objects {
 		name := workload.Name(o)
-		raw, err := encode(o, cell)
+		raw, err := t.objects.encode(o, cell)
 		if err != nil {
 			return nil, fmt.Errorf("%s: encoding %s: %w", dir, workload.Identity(o), err)
 		}

@@ -55,9 +55,9 @@ type Division struct {
 	Beside uint
 }
 
-// maxDivision is the most parts that a status is believed to tell of, several times
+// MaxDivision is the most parts that a status is believed to tell of, several times
 // what a cell can ask for: each of them is a server.
-const maxDivision = 64
+const MaxDivision = 64
 
 // EdgeDivision is how far the cell has come on its way to what it asks for, as
 // the Federation's status tells. Where nothing is told that can be, it is what the
@@ -65,7 +65,7 @@ const maxDivision = 64
 func EdgeDivision(f *v1alpha1.Federation, c *v1alpha1.Cell) Division {
 	p := placement(f, c)
 	beside := ptr.Deref(p.EdgeShardsBeside, 0)
-	if c.Spec.Edge.Mode != v1alpha1.EdgeExternal && 0 < p.EdgeShards && p.EdgeShards <= maxDivision && 0 <= beside && beside <= maxDivision {
+	if c.Spec.Edge.Mode != v1alpha1.EdgeExternal && 0 < p.EdgeShards && p.EdgeShards <= MaxDivision && 0 <= beside && beside <= MaxDivision {
 		return Division{Shards: uint(p.EdgeShards), Beside: uint(beside)}
 	}
 	return Division{Shards: EdgeShards(c)}
