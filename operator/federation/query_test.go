@@ -25,6 +25,8 @@ load 15s
   cluster:nodes:count{geography="asia",cell="asia-1",cluster="shop",edge_replica="a",cascade_shard="0"} 20x8
   cluster:nodes:count{geography="asia",cell="asia-1",cluster="shop",edge_replica="a",cascade_shard="1"} 20x8
   cluster:nodes:count{geography="asia",cell="asia-1",cluster="bank",edge_replica="a",cascade_shard="0"} 20x8
+  cascade:heartbeat:timestamp_seconds{geography="asia",cascade_shard="0",central_replica="a"} 0+15x8
+  cascade:heartbeat:timestamp_seconds{geography="asia",cascade_shard="1",central_replica="a"} 0 15
   something:else:count{geography="asia",cell="asia-1",cascade_shard="0"} 1x8
   cluster:nodes:count{geography="europe",cell="europe-1",cluster="x",cascade_shard="0"} 20x8
   fleet:cell_contributing:bool{geography="asia",cell="asia-1"} 1x8
@@ -63,4 +65,14 @@ func TestQuestionsToACentral(t *testing.T) {
 	require.Equal(t, map[string]float64{"asia-1  ": 4, "asia-5  ": 3}, ask(t, seriesQuery(contract, "asia")),
 		"the shard that passes on more counts; a cell that is dark in part is not measured, nor one of which two parts tell the same")
 	require.Empty(t, ask(t, seriesQuery(contract, "europe")), "nothing says that it contributes")
+}
+
+// What is asked of cells between two geographies: what was heard of late, what was heard at
+// all within an hour, and which cascades are heard.
+func TestQuestionsAboutCellsThatGo(t *testing.T) {
+	queries := crossQueries(fleetOf(), []string{"asia-2", "asia-3", "asia-9"})
+	require.Equal(t, map[string]float64{"asia-2 1 0": 2, "asia-3 1 0": 6}, ask(t, queries[0]))
+	require.Empty(t, ask(t, queries[1]))
+	require.Equal(t, map[string]float64{"asia-2  ": 1, "asia-3  ": 1}, ask(t, queries[2]))
+	require.Equal(t, map[string]float64{" 0 ": 9, " 1 ": 2}, ask(t, queries[3]))
 }
