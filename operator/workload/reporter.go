@@ -41,7 +41,7 @@ func NewReporter(o Options, kind string, others ...string) *Reporter {
 		Help: "Reconciliations of a " + kind + ", by the reason of the Ready condition they ended with.",
 	}, []string{"reason"}), held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "pharos_operator_changes_held", ConstLabels: prometheus.Labels{"kind": kind},
-		Help: "Servers of a Federation or a Cell that do not have all of their change yet, by why. Absent where nothing is held.",
+		Help: "Servers of a Federation or a Cell that do not have all of their change yet, and cells between two geographies, by why. Absent where nothing is held.",
 	}, []string{"name", "reason"}), told: map[string]map[string]bool{}}
 	usual := []string{v1alpha1.ReasonAvailable, v1alpha1.ReasonProgressing, v1alpha1.ReasonInvalid, v1alpha1.ReasonApplyFailed}
 	for _, reason := range append(usual, others...) {
