@@ -239,7 +239,12 @@ func (e *ears) measure(ctx context.Context, f *v1alpha1.Federation, central aske
 
 // ask puts an instant question. An answer with warnings is none.
 func (e *ears) ask(ctx context.Context, central asker, query string) ([]promapi.Sample, error) {
-	answer, err := central.Samples(ctx, query, e.now())
+	return e.askAt(ctx, central, query, e.now())
+}
+
+// askAt asks what was at a moment.
+func (*ears) askAt(ctx context.Context, central asker, query string, at time.Time) ([]promapi.Sample, error) {
+	answer, err := central.Samples(ctx, query, at)
 	if err != nil {
 		return nil, err
 	}

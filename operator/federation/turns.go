@@ -24,6 +24,7 @@ type part struct{ cell, edgeShard string }
 // one of those first. Wanted is how the files are marked that the centrals are to have.
 func (r *Reconciler) turns(h hub, wanted marked) workload.Turns {
 	pair := workload.Pair{First: centralPrefix + replicas()[0], Second: centralPrefix + replicas()[1]}
+	look := map[string]*rowTold{}
 	return workload.Turns{
 		Of:    h.f,
 		Pairs: []workload.Pair{pair},
@@ -41,7 +42,7 @@ func (r *Reconciler) turns(h hub, wanted marked) workload.Turns {
 		RowLacks: func(ctx context.Context, server string, seen workload.Observation) workload.Lack {
 			ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 			defer cancel()
-			return r.known(r.ears.unheard(ctx, h.f, server, seen))
+			return r.known(r.ears.unheard(ctx, h.f, server, seen, look))
 		},
 	}
 }
@@ -122,24 +123,28 @@ func (e *ears) lacks(ctx context.Context, f *v1alpha1.Federation, t turn) (workl
 
 // missing names the cells of which the other central hears something that this one has
 // not heard since a time, but for those that left the fleet. What it heard before that may
-// have come by a way that is no more. Where the other hears nothing because it
-// serves nobody, the whole plan has to be heard.
+// have come by a way that is no more. Where the other hears nothing because it serves nobody,
+// it has to hear what it heard itself just before it loaded its files, so that a cell which
+// was missing already holds nothing; the whole plan where it heard nothing then.
 func (e *ears) missing(ctx context.Context, f *v1alpha1.Federation, t turn, since time.Time) (workload.Lack, error) {
-	heard, err := e.newest(ctx, t.asked)
+	heard, err := e.newest(ctx, t.asked, e.now())
 	if err != nil {
 		return workload.Lack{}, err
 	}
-	needs, why := planned(f, e.now()), "and is the only one that serves"
+	var needs map[part]bool
+	why := "and is the only one that serves"
 	if t.beside != nil {
 		why = "and " + t.beside.name + " does"
-		if needs, err = e.newest(ctx, t.beside); err != nil {
-			return workload.Lack{}, err
-		}
+		needs, err = e.ofLate(ctx, f, t.beside, e.now())
+	} else if needs, err = e.ofLate(ctx, f, t.asked, since.Add(-time.Second)); err == nil && len(needs) == 0 {
+		needs = planned(f)
 	}
-	late := e.now().Add(-time.Duration(ofLate(workload.Interval(f))) * time.Second)
+	if err != nil {
+		return workload.Lack{}, err
+	}
 	var lacks []string
-	for p, at := range needs {
-		if at.After(late) && !heard[p].After(since) && isPlaced(f, p.cell) {
+	for p := range needs {
+		if !heard[p].After(since) && isPlaced(f, p.cell) {
 			lacks = append(lacks, p.cell)
 		}
 	}
@@ -152,22 +157,36 @@ func (e *ears) missing(ctx context.Context, f *v1alpha1.Federation, t turn, sinc
 	return workload.Lack{}, nil
 }
 
-// planned are the parts of all cells of the plan, as if all had been heard just now.
-func planned(f *v1alpha1.Federation, now time.Time) map[part]time.Time {
-	all := map[part]time.Time{}
+// planned are the parts of all cells of the plan.
+func planned(f *v1alpha1.Federation) map[part]bool {
+	all := map[part]bool{}
 	for _, g := range f.Status.Geographies {
 		for _, c := range g.Cells {
 			for shard := range max(1, c.EdgeShards) {
-				all[part{c.Name, strconv.Itoa(int(shard))}] = now
+				all[part{c.Name, strconv.Itoa(int(shard))}] = true
 			}
 		}
 	}
 	return all
 }
 
-// newest is when each part of each cell made the newest heartbeat that a central has.
-func (e *ears) newest(ctx context.Context, central *informant) (map[part]time.Time, error) {
-	samples, err := e.ask(ctx, central, newest)
+// ofLate are the parts of cells of which a central had, at a moment, a heartbeat that was
+// not late.
+func (e *ears) ofLate(ctx context.Context, f *v1alpha1.Federation, central *informant, at time.Time) (map[part]bool, error) {
+	beats, err := e.newest(ctx, central, at)
+	late := at.Add(-time.Duration(ofLate(workload.Interval(f))) * time.Second)
+	all := map[part]bool{}
+	for p, made := range beats {
+		if made.After(late) {
+			all[p] = true
+		}
+	}
+	return all, err
+}
+
+// newest is when each part of each cell made the newest heartbeat that a central had at a moment.
+func (e *ears) newest(ctx context.Context, central *informant, at time.Time) (map[part]time.Time, error) {
+	samples, err := e.askAt(ctx, central, newest, at)
 	if err != nil {
 		return nil, central.failed(err)
 	}

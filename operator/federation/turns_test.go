@@ -28,9 +28,9 @@ import (
 type running struct {
 	loaded    promapi.Loaded
 	evaluated time.Time
-	// heard is when each cell was heard of last.
-	heard map[string]time.Time
-	down  bool
+	// heard is when each cell was heard of last, and before the same until it loaded its files.
+	heard, before map[string]time.Time
+	down          bool
 	// cascades are those that it hears of, by their geography.
 	cascades map[string]*passing
 }
@@ -79,14 +79,33 @@ func (c *running) Samples(_ context.Context, query string, at time.Time) (promap
 	case query == "fleet:interval:seconds":
 		a.Samples = []promapi.Sample{{Value: 5, At: c.evaluated}}
 	case query == newest:
-		for cell, at := range c.heard {
+		heard := c.heard
+		if c.before != nil && !at.After(c.loaded.Since) {
+			heard = c.before
+		}
+		for cell, at := range heard {
 			a.Samples = append(a.Samples, promapi.Sample{Value: float64(at.UnixMilli()) / 1000, Labels: map[string]string{"cell": cell, "edge_shard": "0"}})
 		}
 	}
-	if of := regexp.MustCompile(`geography="([a-z]+)"`).FindStringSubmatch(query); of != nil && c.cascades[of[1]] != nil {
-		a.Samples = c.cascades[of[1]].tells(query, at)
-	}
+	a.Samples = append(a.Samples, c.ofCascades(query, at)...)
 	return a, nil
+}
+
+// ofCascades answers one of the questions about cascades, all of them or one.
+func (c *running) ofCascades(query string, at time.Time) (out []promapi.Sample) {
+	if of := regexp.MustCompile(`geography="([a-z]+)"`).FindStringSubmatch(query); of != nil && c.cascades[of[1]] != nil {
+		return c.cascades[of[1]].tells(query, at)
+	}
+	if query != beatsOfCascades && query != refusedByCascades {
+		return nil
+	}
+	for geography, cascade := range c.cascades {
+		for _, s := range cascade.tells(query, at) {
+			s.Labels = map[string]string{"geography": geography, "cascade_shard": "0"}
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // takesUp lets the central load, and evaluate, what its ConfigMap has now.
