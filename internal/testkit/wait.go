@@ -17,14 +17,29 @@ const Patience = 4 * time.Minute
 // test ends with the last error when it does not pass in time.
 func Await(t testing.TB, check func() error) time.Duration {
 	t.Helper()
+	return AwaitWithin(t, Patience, check)
+}
+
+// progress is how often a test that waits says for what.
+const progress = 30 * time.Second
+
+// AwaitWithin is Await with another bound, which is of a test that has one for all
+// that it waits for together.
+func AwaitWithin(t testing.TB, patience time.Duration, check func() error) time.Duration {
+	t.Helper()
 	begun := time.Now()
+	told := begun
 	for {
 		err := check()
 		if err == nil {
 			return time.Since(begun)
 		}
-		if time.Since(begun) > Patience {
-			t.Fatalf("after %s: %v", Patience, err)
+		if time.Since(begun) > patience {
+			t.Fatalf("after %s: %v", time.Since(begun).Round(time.Second), err)
+		}
+		if time.Since(told) > progress {
+			told = time.Now()
+			t.Logf("waiting for %s so far: %v", time.Since(begun).Round(time.Second), err)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -7,6 +7,7 @@ package split_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -25,10 +26,13 @@ import (
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
-// limit is the least that the API allows, raised what the cells together fit in.
 const (
+	// limit is the least that the API allows, raised what the cells together fit in.
 	limit  = 1000
 	raised = 4000
+	// enough is how long the whole may take, of which a machine at rest takes two
+	// minutes: a little less than go test allows, which ends without a word of why.
+	enough = 9 * time.Minute
 )
 
 // fleet is everything that runs.
@@ -36,9 +40,20 @@ type fleet struct {
 	*hub
 	cells    []*cell
 	centrals []*promtest.Server
+	begun    time.Time
 	// whole is since when both centrals have known everything that there is,
 	// merging since when shards merge.
 	whole, merging time.Time
+}
+
+// eventually polls until check passes, as long as there is time. The cells follow what
+// the Federation says meanwhile, so that they miss no step that it takes.
+func (f *fleet) eventually(t *testing.T, check func() error) time.Duration {
+	t.Helper()
+	return testkit.AwaitWithin(t, time.Until(f.begun.Add(enough)), func() error {
+		f.plan(t)
+		return check()
+	})
 }
 
 func TestASplitAndAMergeUnderLoad(t *testing.T) {
@@ -63,7 +78,7 @@ func TestASplitAndAMergeUnderLoad(t *testing.T) {
 
 func startFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{hub: newHub(t)}
+	f := &fleet{begun: time.Now(), hub: newHub(t)}
 	f.Create(t, &v1alpha1.Federation{
 		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
 		Spec: v1alpha1.FederationSpec{
@@ -96,7 +111,7 @@ func (f *fleet) all() int {
 // bothCountAll waits until both centrals have counted every node.
 func (f *fleet) bothCountAll(t *testing.T) {
 	t.Helper()
-	took := testkit.Await(t, func() error {
+	took := f.eventually(t, func() error {
 		var errs []error
 		for _, c := range f.centrals {
 			errs = append(errs, c.Gives("fleet:nodes:count", float64(f.all())), c.Gives("fleet:completeness:ratio", 1))
@@ -121,13 +136,23 @@ func (f *fleet) plan(t *testing.T) v1alpha1.GeographyStatus {
 // waitForPlan waits until the plan is as it is to be.
 func (f *fleet) waitForPlan(t *testing.T, what string, is func(v1alpha1.GeographyStatus) bool) {
 	t.Helper()
-	took := testkit.Await(t, func() error {
+	took := f.eventually(t, func() error {
 		if p := f.plan(t); !is(p) {
-			return fmt.Errorf("waiting for %s: the plan is %+v", what, p)
+			return fmt.Errorf("waiting for %s: the plan is %+v; %s", what, p, f.says(t))
 		}
 		return nil
 	})
 	t.Logf("%s after %s: %s", what, took.Round(100*time.Millisecond), f.plan(t).Message)
+}
+
+// says is what the Federation's conditions tell a person.
+func (f *fleet) says(t *testing.T) string {
+	t.Helper()
+	var all []string
+	for _, c := range f.federation(t).Status.Conditions {
+		all = append(all, fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message))
+	}
+	return strings.Join(all, "; ")
 }
 
 func (f *fleet) loadGrows(t *testing.T) {
@@ -147,12 +172,18 @@ func (f *fleet) loadGrows(t *testing.T) {
 func (f *fleet) aHungCentralHoldsTheMove(t *testing.T) {
 	f.server(t, "cascade-asia-1")
 	heard := fmt.Sprintf(`min(count_over_time(cell:heartbeat:timestamp_seconds{cascade_shard="1"}[9s])) >= bool %d`, 6)
-	testkit.Await(t, func() error { return f.centrals[0].Gives(heard, 1) })
+	beside := workload.Division{Shards: 1, Beside: 2}
+	f.eventually(t, func() error {
+		if f.cells[0].divided != beside {
+			return fmt.Errorf("the edge of the cell that asked for two servers is still divided as %+v", f.cells[0].divided)
+		}
+		return f.centrals[0].Gives(heard, 1)
+	})
 	moving := f.plan(t).Moving
 	require.Positive(t, moving)
 	time.Sleep(3 * interval) // more than the operator takes to look again
 	require.Equal(t, moving, f.plan(t).Moving, "one central has not heard the cells from where they go")
-	require.Equal(t, workload.Division{Shards: 1, Beside: 2}, f.cells[0].divided, "nor clusters from the new server of their edge")
+	require.Equal(t, beside, f.cells[0].divided, "nor clusters from the new server of their edge")
 	require.Contains(t, f.Text(t, "cascade-asia-0"), f.moved(t)[0], "and the old shard still reads them")
 }
 
@@ -209,16 +240,6 @@ func (f *fleet) waitForDivision(t *testing.T, shards uint) {
 	f.cells[0].steps = nil
 }
 
-// eventually polls until check passes. The cells follow what the Federation says
-// meanwhile, so that they miss no step that it takes.
-func (f *fleet) eventually(t *testing.T, check func() error) {
-	t.Helper()
-	testkit.Await(t, func() error {
-		f.plan(t)
-		return check()
-	})
-}
-
 // readByOneShardEach waits until the centrals have every cell from one shard only.
 func (f *fleet) readByOneShardEach(t *testing.T) {
 	t.Helper()
@@ -250,7 +271,7 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 	if f.plan(t).Shards[0] == 1 {
 		gone = "cascade-asia-0"
 	}
-	testkit.Await(t, func() error {
+	f.eventually(t, func() error {
 		for _, o := range []client.Object{&appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}} {
 			name := gone
 			switch o.(type) {
@@ -268,7 +289,7 @@ func (f *fleet) theEmptiedShardGoes(t *testing.T) {
 	})
 	f.bothCountAll(t)
 	for _, c := range f.centrals {
-		testkit.Await(t, func() error { return c.Gives("count(fleet:cascade_expected:info)", 1) })
+		f.eventually(t, func() error { return c.Gives("count(fleet:cascade_expected:info)", 1) })
 	}
 }
 
