@@ -93,7 +93,8 @@ func Watch(ctx context.Context, o Options) (*Timeline, error) {
 }
 
 // look checks the steps not seen yet. A node that is Ready counts as repaired
-// only once it was lost, and a resolved alert only once one was delivered.
+// only once it was lost, a repair as verified once its check was seen, which the
+// record may say between two reads of it, and a resolved alert once one was delivered.
 func look(ctx context.Context, o Options, all []step, line *Timeline) {
 	for i := range all {
 		if line.Steps[i].Seconds != nil || !due(line, all[i].name) {
@@ -116,7 +117,7 @@ func look(ctx context.Context, o Options, all []step, line *Timeline) {
 // due says whether a step can come at all: these two states also hold before
 // the fault.
 func due(line *Timeline, name string) bool {
-	after := map[string]string{"node Ready": "node lost", "alert resolved": "alert delivered"}
+	after := map[string]string{"node Ready": "node lost", "verified": "node check passed", "alert resolved": "alert delivered"}
 	before, ok := after[name]
 	if !ok {
 		return true

@@ -3,6 +3,7 @@ package demo_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +140,17 @@ func TestWatchSeesTheLoopClose(t *testing.T) {
 		at, ok = line.Seconds("node check passed")
 		require.True(t, ok)
 		require.InDelta(t, 70, at, 0.6, "a check that runs has not passed")
+	})
+}
+
+// The record says both at once, and may come to say it between two reads of one look.
+func TestARepairIsNotVerifiedBeforeItsCheckIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := loop()
+		s.verified, s.checked = 68, 70
+		_, seen, err := watch(t.Context(), s)
+		require.NoError(t, err)
+		require.Less(t, slices.Index(seen, "node check passed"), slices.Index(seen, "verified"), seen)
 	})
 }
 
