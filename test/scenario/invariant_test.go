@@ -119,7 +119,8 @@ func (f *fleet) judgeShare(m *machine) {
 			rack, badInRack = rack+1, badInRack+bad
 		}
 	}
-	if badInCluster*5 > cluster || badInRack*5 > rack {
+	// One is always allowed, so that small racks are repaired at all.
+	if badInCluster > max(1, cluster/5) || badInRack > max(1, rack/5) {
 		f.violate(tooMuch, "%s: %d of %d in its cluster, %d of %d in its rack", m.Name, badInCluster, cluster, badInRack, rack)
 	}
 }
