@@ -27,7 +27,7 @@ const (
 // in every interval, so all have been scraped one interval later.
 func aStartTakesNoLongerThanTheTestsSay(t *testing.T) {
 	require.LessOrEqual(t, reloads.Seconds()/usual.Seconds(), promtest.Reloads.Seconds()/interval.Seconds()+0.05, "the part of an interval that the others allow it")
-	const address, targets = "127.92.5.1:9090", 30
+	const address, targets = "127.92.14.1:9090", 30
 	var config strings.Builder
 	fmt.Fprintf(&config, "global: {scrape_interval: %s}\nscrape_configs:\n- job_name: self\n  static_configs:\n", usual)
 	for i := range targets {
