@@ -54,18 +54,12 @@ build: ## Build bin/pharos
 test: build ## Run every test: units, rules, controllers on real servers, end to end
 	@$(if $(RACE),,echo '!! NO RACE DETECTOR: there is no C compiler here, which it needs')
 	@$(MAKE) -j2 servers test-objects
-	@$(MAKE) -j3 test-servers test-units test-rules
+	@$(MAKE) -j3 test-end-to-end test-units test-rules
+	@$(MAKE) test-whole
 	@$(call say,all tests passed)
 
-# Fleets and tiers of real servers mostly wait, for minutes, and what they wait for
-# is timed. So they run beside the units and the rules, which mostly compute and give
-# way to them.
-.PHONY: test-servers
-test-servers:
-	@$(MAKE) test-end-to-end
-	@$(MAKE) test-whole
-
-# What the fleets say is kept until they end.
+# Fleets of real servers mostly wait, for minutes. So they run beside the units and the
+# rules, which mostly compute and give way to them. What they say is kept until they end.
 .PHONY: test-end-to-end
 test-end-to-end:
 	@$(call say,end to end: fleets on this machine. They say how it goes in $(END_TO_END))
