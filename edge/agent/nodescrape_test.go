@@ -293,8 +293,13 @@ func TestConnectionsAreKept(t *testing.T) {
 			}
 		}
 	}
+	// One that is asked again before its connection is known to be idle gets another, which
+	// is kept as well: on a busy machine that is one here and there.
+	opened := int32(0)
 	for _, host := range hosts {
 		require.EqualValues(t, 15, host.asked.Load())
-		require.EqualValues(t, 2, host.opened.Load(), "one of its kubelet, one of its node exporter")
+		require.GreaterOrEqual(t, host.opened.Load(), int32(2), "one of its kubelet, one of its node exporter")
+		opened += host.opened.Load()
 	}
+	require.LessOrEqual(t, opened, int32(2*len(hosts)+len(hosts)/5), "and as good as no more")
 }
