@@ -70,7 +70,7 @@ test-end-to-end:
 .PHONY: test-whole
 test-whole:
 	@$(call say,tiers · links · splits · sources on real servers · a fleet through bad days)
-	@$(WHOLE); go test -trimpath -p 3 -timeout 15m $$packages
+	@$(WHOLE); go test -trimpath -p 2 -timeout 15m $$packages
 
 .PHONY: test-units
 test-units:
