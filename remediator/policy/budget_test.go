@@ -205,20 +205,6 @@ func TestNodesOfNoMachineCountInTheirClusterOnly(t *testing.T) {
 	require.Len(t, acts(w.decide()), 1)
 }
 
-// A machine whose repair failed waits for people. For a day it counts: many that
-// fail have one cause.
-func TestWhatWaitsForPeopleSinceYesterday(t *testing.T) {
-	for ago, want := range map[time.Duration]int{23 * time.Hour: 0, 24 * time.Hour: 1} {
-		w := newWorld(2, 20, 5)
-		w.fail("shop-0-00")
-		w.fail("shop-1-00")
-		w.ended("shop-1-00", api.RemediationFailed, ago)
-		w.Remediations[0].Spec.Target.HardwareID = "hw-shop-1-00"
-		w.bound("tight", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, MaxUnavailable: ptr.To(int32(1))})
-		require.Len(t, acts(w.decide()), want, "%s ago", ago)
-	}
-}
-
 // The floor of a built-in share is a fifth at most: of a fleet of 40 eight may be down.
 func TestBuiltInFloors(t *testing.T) {
 	for sick, want := range map[int]int{8: 1, 9: 0} {

@@ -54,17 +54,18 @@ func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
 		if ix.dark(c, maxAge, now) {
 			g.dark[ref] = true
 		}
-		if of, seen := g.addCluster(ix, c); of.machines > 0 {
+		if of, seen, waiting := g.addCluster(ix, c); of.machines > 0 {
 			g.clusters[ref] = &of
-			g.addKnown(ix, c, seen)
+			g.addKnown(ix, c, seen, waiting)
 		}
 	}
 	g.addUnmatched(ix)
 	return g
 }
 
-// addCluster counts the machines of one cluster, each in its rack, too.
-func (g gate) addCluster(ix *index, c *cluster) (of, seen tally) {
+// addCluster counts the machines of one cluster, each in its rack, too, those of which
+// something is known, and of these the ones that wait for people.
+func (g gate) addCluster(ix *index, c *cluster) (of, seen tally, waiting int) {
 	rack, last := (*tally)(nil), rackRef{}
 	for _, p := range c.places {
 		if !p.machine.serves() {
@@ -73,31 +74,31 @@ func (g gate) addCluster(ix *index, c *cluster) (of, seen tally) {
 		if at := (rackRef{c.cell, p.machine.Zone, p.machine.Rack}); rack == nil || at != last {
 			rack, last = g.rack(at), at
 		}
-		before := of
-		g.count(ix, p.machine, g.dark[c.clusterRef], &of, &seen)
-		rack.add(of.unhealthy > before.unhealthy)
+		dark := g.dark[c.clusterRef]
+		bad := g.count(ix, p.machine, dark, &of, &seen)
+		rack.add(bad || dark)
+		if bad && ix.waits(p.machine) {
+			waiting++
+		}
 	}
-	return of, seen
+	return of, seen, waiting
 }
 
-// count adds a machine to all that there are, and to those of which something is known.
-func (g gate) count(ix *index, m *Machine, dark bool, all, seen *tally) {
-	bad := g.bad[m] || ix.unavailable(m)
+// count adds a machine to all that there are, and to those of which something is
+// known. It says whether there is a sign that the machine is unavailable.
+func (g gate) count(ix *index, m *Machine, dark bool, all, seen *tally) (bad bool) {
+	bad = g.bad[m] || ix.unavailable(m)
 	all.add(bad || dark)
 	if bad || !dark {
 		seen.add(bad)
 	}
+	return bad
 }
 
-// addKnown adds what is known of a cluster to all that it is part of.
-func (g gate) addKnown(ix *index, c *cluster, seen tally) {
-	wider := seen
-	for _, p := range c.places {
-		if p.machine.serves() && ix.waits(p.machine) {
-			wider.unhealthy--
-			wider.machines--
-		}
-	}
+// addKnown adds what is known of a cluster to all that it is part of, outside of
+// itself without those that wait for people.
+func (g gate) addKnown(ix *index, c *cluster, seen tally, waiting int) {
+	wider := tally{seen.unhealthy - waiting, seen.machines - waiting}
 	all := g.clusters[c.clusterRef].machines
 	for _, d := range domains(ix.cells[c.cell], c.cluster, "") {
 		switch d.level {
@@ -128,7 +129,7 @@ func (g gate) addTo(d domain, more tally) {
 // and the fleet. Then its machine waits for people; two in a hundred do in any large fleet.
 const waitsFor = 24 * time.Hour
 
-// waits says whether a machine is unavailable because its repair failed long ago.
+// waits says whether a repair of a machine failed long ago, and nobody acknowledged it.
 func (ix *index) waits(m *Machine) bool {
 	if len(ix.failed) == 0 {
 		return false
