@@ -184,12 +184,9 @@ func (r *run) frozen(p place) (Reason, string) {
 }
 
 // budget says in which domain of the machine too much is unavailable for another
-// disruption. A last look sees one cell, and leaves what is wider to the decision.
+// disruption.
 func (r *run) budget(s subject, p place) (Reason, string) {
-	for _, d := range p.domains() {
-		if r.oneCell && d.wide() {
-			continue
-		}
+	for _, d := range r.scope(p) {
 		if t := r.gate(s.settings.evidenceAge).unseen[d]; d.wide() && t.exceeds(50) {
 			return ReasonEvidenceMissing, fmt.Sprintf("%s machines of %s are not seen: suspect what sees them", t, d)
 		}

@@ -3,6 +3,8 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,8 +30,8 @@ func (r *run) reportBudgets() {
 	if len(r.budgets) == 0 {
 		return
 	}
-	all := r.allDomains()
 	maxAge := r.reportAge()
+	all := r.allDomains(maxAge)
 	for _, b := range r.budgets {
 		r.plan.Budgets = append(r.plan.Budgets, r.reportBudget(b, all[b.Spec.Level], maxAge))
 	}
@@ -44,22 +46,28 @@ func (r *run) reportAge() time.Duration {
 	return resolve(r.policies[0]).evidenceAge
 }
 
-// allDomains are those of every machine in use, by level, in the order of the inventory.
-func (r *run) allDomains() map[api.BudgetLevel][]domain {
+// allDomains are those of every machine in use, by level. All but pools were counted
+// for the gate.
+func (r *run) allDomains(maxAge time.Duration) map[api.BudgetLevel][]domain {
 	all := map[api.BudgetLevel][]domain{}
-	seen := map[domain]bool{}
-	for _, p := range r.ix.machines {
-		if !p.machine.serves() {
-			continue
-		}
-		for _, d := range p.domains() {
-			if !seen[d] {
-				seen[d] = true
-				all[d.level] = append(all[d.level], d)
-			}
-		}
+	for d := range r.gate(maxAge).known {
+		all[d.level] = append(all[d.level], d)
+	}
+	if slices.ContainsFunc(r.budgets, func(b *api.FleetDisruptionBudget) bool { return b.Spec.Level == api.BudgetPool }) {
+		all[api.BudgetPool] = r.ix.pools()
 	}
 	return all
+}
+
+// pools are those of every machine in use.
+func (ix *index) pools() []domain {
+	found := map[domain]bool{}
+	for _, p := range ix.machines {
+		if p.machine.serves() {
+			found[p.domains()[0]] = true
+		}
+	}
+	return slices.Collect(maps.Keys(found))
 }
 
 func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge time.Duration) BudgetReport {

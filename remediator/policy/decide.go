@@ -49,7 +49,7 @@ func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run 
 		bounds: map[domain]limits{}, begun: map[domain]bool{},
 		begins: map[string]string{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
-	r.busy = r.ix.occupy(now)
+	r.busy = r.ix.occupy()
 	return r
 }
 

@@ -36,6 +36,21 @@ func (d domain) narrow() bool { return d.level == api.BudgetPool || d.level == a
 // wide says whether it may hold several cells.
 func (d domain) wide() bool { return d.level == api.BudgetGeography || d.level == api.BudgetFleet }
 
+// within are those of some domains that are within one cluster.
+func within(all [5]domain) []domain {
+	return slices.DeleteFunc(all[:], func(d domain) bool { return !d.narrow() })
+}
+
+// scope are the domains of a machine by which a repair is measured. A last look sees
+// one cell, and leaves what is wider to the decision.
+func (r *run) scope(p place) []domain {
+	all := p.domains()
+	if !r.oneCell {
+		return all[:]
+	}
+	return slices.DeleteFunc(all[:], domain.wide)
+}
+
 // domains are those of a machine, the narrowest first.
 func (p place) domains() [5]domain { return domains(p.cell, p.machine.Cluster, p.machine.Pool) }
 
@@ -51,7 +66,10 @@ func domains(cell *Cell, cluster, pool string) [5]domain {
 
 // domains are those of a repair, where its target was when it was decided.
 func (ix *index) domains(rem *api.Remediation) [5]domain {
-	place, t := rem.Spec.Place, rem.Spec.Target
+	return ix.domainsOf(rem.Spec.Target, rem.Spec.Place)
+}
+
+func (ix *index) domainsOf(t api.RemediationTarget, place api.RemediationPlace) [5]domain {
 	cell := &Cell{Name: t.Cell, Geography: place.Geography}
 	if known := ix.cells[t.Cell]; known != nil && place.Geography == "" {
 		cell = known

@@ -296,16 +296,16 @@ func (g gate) blocks(ix *index, p place, percent int) (Reason, string) {
 				around.tally, around.of, max(0, around.allowed(percent)), percent)
 		}
 	}
-	pool := p.domains()[0]
-	for _, of := range []struct {
-		machines int
-		what     string
-	}{{cluster.machines, "cluster " + p.machine.Cluster}, {g.pool(ix, pool).all.machines, pool.String()}} {
-		if of.machines == 1 && (of.what != pool.String() || pool.name != "") {
-			return ReasonLoneMachine, fmt.Sprintf("it is the only machine of %s: what a repair takes with it is for people to weigh", of.what)
-		}
+	only := ""
+	switch pool := p.domains()[0]; {
+	case cluster.machines == 1:
+		only = "cluster " + p.machine.Cluster
+	case pool.name != "" && g.pool(ix, pool).all.machines == 1:
+		only = pool.String()
+	default:
+		return "", ""
 	}
-	return "", ""
+	return ReasonLoneMachine, fmt.Sprintf("it is the only machine of %s: what a repair takes with it is for people to weigh", only)
 }
 
 // controlPath counts the cluster's nodes whose Lease is old or missing. Two

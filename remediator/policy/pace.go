@@ -49,27 +49,32 @@ func (o occupants) before(own string) (int, string) {
 }
 
 // occupy finds, for each domain, what is open, asked for or running in it.
-func (ix *index) occupy(now time.Time) map[domain]occupants {
+func (ix *index) occupy() map[domain]occupants {
 	busy := map[domain]occupants{}
 	for i := range ix.snapshot.Remediations {
 		ix.occupyBy(busy, &ix.snapshot.Remediations[i])
 	}
 	for _, p := range ix.machines {
-		if request := p.machine.Request; request != nil {
-			narrow(busy, p, request.ID)
-			if p.machine.mayStart(now) {
-				begin(busy, p.domains(), request.ID)
-			}
+		if p.machine.Request != nil {
+			begin(busy, p.occupies(p.machine.mayStart(ix.now)), p.machine.Request.ID)
 		}
 		if p.machine.running() {
-			narrow(busy, p, p.machine.Response.ID)
-			if p.machine.runs(now) {
-				begin(busy, p.domains(), p.machine.Response.ID)
-			}
+			begin(busy, p.occupies(p.machine.runs(ix.now)), p.machine.Response.ID)
 		}
 	}
-	ix.reserve(busy, now)
+	ix.reserve(busy)
 	return busy
+}
+
+// occupies are the domains in which what is written on a machine has a place: its
+// cluster, in which nothing begins beside whatever is written there, and all others
+// while it can have an effect.
+func (p place) occupies(everywhere bool) []domain {
+	all := p.domains()
+	if everywhere {
+		return all[:]
+	}
+	return within(all)
 }
 
 // occupyBy adds what a record has. One that was tried to be begun on a machine that
@@ -79,14 +84,13 @@ func (ix *index) occupyBy(busy map[domain]occupants, rem *api.Remediation) {
 	switch {
 	case phase(rem).Final():
 	case phase(rem) != api.RemediationPending, rem.Status.TriedAt != nil && !seen:
-		begin(busy, ix.domains(rem), rem.Name)
+		all := ix.domains(rem)
+		begin(busy, all[:], rem.Name)
 	default:
-		for _, d := range ix.domains(rem) {
-			if d.narrow() {
-				o := busy[d]
-				insert(&o.pending, rem.Name)
-				busy[d] = o
-			}
+		for _, d := range within(ix.domains(rem)) {
+			o := busy[d]
+			insert(&o.pending, rem.Name)
+			busy[d] = o
 		}
 	}
 }
@@ -110,19 +114,7 @@ func (m *Machine) runs(now time.Time) bool {
 	return r.StartedAt == nil || now.Before(r.StartedAt.Add(24*time.Hour+overrun))
 }
 
-// narrow gives a repair a place in the pool and the cluster of its machine: whatever
-// is written there, nothing begins beside it.
-func narrow(busy map[domain]occupants, p place, name string) {
-	for _, d := range p.domains() {
-		if d.narrow() {
-			o := busy[d]
-			insert(&o.begun, name)
-			busy[d] = o
-		}
-	}
-}
-
-func begin(busy map[domain]occupants, domains [5]domain, name string) {
+func begin(busy map[domain]occupants, domains []domain, name string) {
 	for _, d := range domains {
 		o := busy[d]
 		insert(&o.begun, name)
@@ -132,10 +124,7 @@ func begin(busy map[domain]occupants, domains [5]domain, name string) {
 
 // pace asks whether there is room for the repair now.
 func (r *run) pace(s subject, p place) (Reason, string) {
-	for _, d := range p.domains() {
-		if r.oneCell && d.wide() {
-			continue // a last look sees one cell
-		}
+	for _, d := range r.scope(p) {
 		if reason, message := r.room(s, d); reason != "" {
 			return reason, message
 		}
@@ -226,12 +215,13 @@ func (r *run) begunLast(d domain) time.Time {
 
 // take occupies the places that a repair needs.
 func (r *run) take(s subject, p place, name string) {
-	begin(r.busy, p.domains(), name)
+	all := p.domains()
+	begin(r.busy, all[:], name)
 	if s.standing {
 		return
 	}
 	r.begins[s.ref.Cell] = name
-	for _, d := range p.domains() {
+	for _, d := range all {
 		r.begun[d] = true
 	}
 }

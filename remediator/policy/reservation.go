@@ -25,16 +25,16 @@ func (r Reservation) Over(now time.Time) bool { return now.Sub(r.At) >= Reservat
 
 // reserve counts as begun what has a place and is not known to be further: whoever
 // took it may be about to ask for the repair.
-func (ix *index) reserve(busy map[domain]occupants, now time.Time) {
+func (ix *index) reserve(busy map[domain]occupants) {
 	further := map[string]bool{}
 	for i := range ix.snapshot.Remediations {
 		rem := &ix.snapshot.Remediations[i]
 		further[rem.Name] = phase(rem) != api.RemediationPending
 	}
 	for _, one := range ix.snapshot.Reservations {
-		if !one.Over(now) && !further[one.Name] {
-			spec := api.RemediationSpec{Target: one.Target, Place: one.Place}
-			begin(busy, ix.domains(&api.Remediation{Spec: spec}), one.Name)
+		if !one.Over(ix.now) && !further[one.Name] {
+			all := ix.domainsOf(one.Target, one.Place)
+			begin(busy, all[:], one.Name)
 		}
 	}
 }
