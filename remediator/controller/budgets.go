@@ -2,14 +2,11 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
@@ -29,20 +26,7 @@ func (c *Controller) budgets(ctx context.Context) ([]api.FleetDisruptionBudget, 
 
 // reportBudgets writes the status of every budget.
 func (c *Controller) reportBudgets(ctx context.Context, budgets []api.FleetDisruptionBudget, reports []policy.BudgetReport) error {
-	byName := map[string]*api.FleetDisruptionBudget{}
-	for i := range budgets {
-		byName[budgets[i].Name] = &budgets[i]
-	}
-	var errs []error
-	for _, r := range reports {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err := c.reportBudget(ctx, byName[r.Name], r); err != nil {
-			errs = append(errs, fmt.Errorf("reporting on disruption budget %s: %w", r.Name, err))
-		}
-	}
-	return errors.Join(errs...)
+	return each(ctx, "disruption budget", budgets, reports, func(r policy.BudgetReport) string { return r.Name }, c.reportBudget)
 }
 
 func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisruptionBudget, r policy.BudgetReport) error {
@@ -55,18 +39,11 @@ func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisrupti
 	if equality.Semantic.DeepEqual(before.Status, after.Status) || c.onlyNumbers(before, after) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-	defer cancel()
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := c.hub.Status().Patch(ctx, after, patch)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // changed or gone since it was read: the next round reports
+	written, err := c.writeStatus(ctx, before, after)
+	if written {
+		c.counted[before.Name] = c.now()
 	}
-	if err != nil {
-		return fmt.Errorf("patching its status: %w", err)
-	}
-	c.counted[before.Name] = c.now()
-	return nil
+	return err
 }
 
 // onlyNumbers spares the API server a write in every round for counts that move.

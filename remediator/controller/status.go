@@ -26,20 +26,45 @@ const (
 
 // report writes the status of every policy, and tells of what is new in it.
 func (c *Controller) report(ctx context.Context, policies []api.RemediationPolicy, reports []policy.Report) error {
-	byName := map[string]*api.RemediationPolicy{}
-	for i := range policies {
-		byName[policies[i].Name] = &policies[i]
+	return each(ctx, "policy", policies, reports, func(r policy.Report) string { return r.Name }, c.reportOne)
+}
+
+// each writes what is reported on every object of a kind, which are found by name.
+func each[T any, O interface {
+	*T
+	client.Object
+}, R any](ctx context.Context, kind string, all []T, reports []R, name func(R) string, write func(context.Context, O, R) error) error {
+	byName := map[string]O{}
+	for i := range all {
+		o := O(&all[i])
+		byName[o.GetName()] = o
 	}
 	var errs []error
 	for _, r := range reports {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err := c.reportOne(ctx, byName[r.Name], r); err != nil {
-			errs = append(errs, fmt.Errorf("reporting on policy %s: %w", r.Name, err))
+		if err := write(ctx, byName[name(r)], r); err != nil {
+			errs = append(errs, fmt.Errorf("reporting on %s %s: %w", kind, name(r), err))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// writeStatus is false for an object that was changed or is gone since it was read: the
+// next round reports.
+func (c *Controller) writeStatus(ctx context.Context, before, after client.Object) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := c.hub.Status().Patch(ctx, after, patch)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("patching its status: %w", err)
+	}
+	return true, nil
 }
 
 func (c *Controller) reportOne(ctx context.Context, before *api.RemediationPolicy, r policy.Report) error {
@@ -48,19 +73,12 @@ func (c *Controller) reportOne(ctx context.Context, before *api.RemediationPolic
 	if !c.worthWriting(before, after) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-	defer cancel()
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	err := c.hub.Status().Patch(ctx, after, patch)
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // changed or gone since it was read: the next round reports
+	written, err := c.writeStatus(ctx, before, after)
+	if written {
+		c.reported[before.Name] = c.now()
+		c.tell(before, after, r)
 	}
-	if err != nil {
-		return fmt.Errorf("patching its status: %w", err)
-	}
-	c.reported[before.Name] = c.now()
-	c.tell(before, after, r)
-	return nil
+	return err
 }
 
 func fill(p *api.RemediationPolicy, r policy.Report, now metav1.Time) {
