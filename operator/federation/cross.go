@@ -105,7 +105,8 @@ func between(f *v1alpha1.Federation, cells []v1alpha1.Cell) map[string]crossing 
 	return out
 }
 
-// spot is one part of a cell as a cascade of a geography passes it on.
+// spot is one part of a cell as a cascade passes it on. Its geography is empty where the
+// question was not by geography.
 type spot struct {
 	cell, geography string
 	cascade         int
@@ -188,9 +189,7 @@ func (e *ears) crossWitness(ctx context.Context, central asker, queries [4]strin
 		w.heard[s.Labels["cell"]] = true
 	}
 	for _, s := range answers[3] {
-		if number, err := strconv.Atoi(s.Labels["cascade_shard"]); err == nil {
-			w.cascades[shard{s.Labels["geography"], number}] = s.Value
-		}
+		w.cascades[cascadeIn(s)] = s.Value
 	}
 	return w, nil
 }

@@ -2,11 +2,9 @@ package federation
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
-	"strconv"
 	"strings"
 	"time"
 
@@ -137,31 +135,16 @@ func (e *ears) of(address string) asker {
 	return c
 }
 
-// beat is one part of a cell as one cascade passes it on.
-type beat struct {
-	cell      string
-	cascade   int
-	edgeShard uint
-}
-
 // heartbeats are how many heartbeats of late each central has at least.
-func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals []asker) ([]map[beat]float64, error) {
+func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals []asker) ([]map[spot]float64, error) {
 	query := heartbeatQuery(workload.Interval(f))
-	var all []map[beat]float64
+	var all []map[spot]float64
 	for _, c := range centrals {
 		samples, err := e.ask(ctx, c, query)
 		if err != nil {
 			return nil, err
 		}
-		beats := map[beat]float64{}
-		for _, s := range samples {
-			cascade, err := strconv.Atoi(s.Labels["cascade_shard"])
-			edge, err2 := strconv.ParseUint(s.Labels["edge_shard"], 10, 16)
-			if errors.Join(err, err2) == nil {
-				beats[beat{s.Labels["cell"], cascade, uint(edge)}] = s.Value
-			}
-		}
-		all = append(all, beats)
+		all = append(all, spots(samples))
 	}
 	return all, nil
 }
@@ -190,7 +173,7 @@ func seriesQuery(contract rules.Contract, geography string) string {
 
 // judge says which moving cells are warm and which are silent: both as every
 // central says.
-func judge(f *v1alpha1.Federation, cells []v1alpha1.Cell, beats []map[beat]float64) (warm, silent map[string]bool) {
+func judge(f *v1alpha1.Federation, cells []v1alpha1.Cell, beats []map[spot]float64) (warm, silent map[string]bool) {
 	warm, silent = map[string]bool{}, map[string]bool{}
 	shards := map[string]uint{}
 	for _, c := range cells {
@@ -204,9 +187,9 @@ func judge(f *v1alpha1.Federation, cells []v1alpha1.Cell, beats []map[beat]float
 			isWarm, isSilent := true, true
 			for _, central := range beats {
 				for edge := range shards[c.Name] {
-					next := central[beat{c.Name, int(*c.MovingTo), edge}]
+					next := central[spot{cell: c.Name, cascade: int(*c.MovingTo), edgeShard: edge}]
 					isWarm = isWarm && next >= warmIntervals
-					isSilent = isSilent && next == 0 && central[beat{c.Name, int(c.Shard), edge}] == 0
+					isSilent = isSilent && next == 0 && central[spot{cell: c.Name, cascade: int(c.Shard), edgeShard: edge}] == 0
 				}
 			}
 			warm[c.Name], silent[c.Name] = isWarm, isSilent

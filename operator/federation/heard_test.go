@@ -18,7 +18,7 @@ import (
 
 // witness is a central that knows heartbeats and series.
 type witness struct {
-	beats  map[beat]float64
+	beats  map[spot]float64
 	series map[string]float64
 	// expected are the cascades of asia that it waits for.
 	expected []int
@@ -80,22 +80,22 @@ func withCentrals(f *v1alpha1.Federation, ready ...string) *v1alpha1.Federation 
 // A moving cell is warm when each central has heard each part of it from the
 // next shard; silent when none has heard anything. Anything else is unknown.
 func TestWhoIsWarm(t *testing.T) {
-	part := func(cascade int, edge uint) beat { return beat{"a", cascade, edge} }
-	all := map[beat]float64{part(0, 0): 7, part(0, 1): 7, part(1, 0): 7, part(1, 1): 6}
+	part := func(cascade int, edge uint) spot { return spot{cell: "a", cascade: cascade, edgeShard: edge} }
+	all := map[spot]float64{part(0, 0): 7, part(0, 1): 7, part(1, 0): 7, part(1, 1): 6}
 	for name, tc := range map[string]struct {
 		a, b         witness
 		ready        []string
 		warm, silent bool
 	}{
 		"both have heard all":          {witness{beats: all}, witness{beats: all}, []string{"central-a", "central-b"}, true, false},
-		"one has not heard one part":   {witness{beats: all}, witness{beats: map[beat]float64{part(1, 0): 7}}, []string{"central-a", "central-b"}, false, false},
-		"one has heard it too seldom":  {witness{beats: all}, witness{beats: map[beat]float64{part(1, 0): 7, part(1, 1): 5}}, []string{"central-a", "central-b"}, false, false},
-		"only the old shard is heard":  {witness{beats: map[beat]float64{part(0, 0): 7, part(0, 1): 7}}, witness{beats: all}, []string{"central-a", "central-b"}, false, false},
+		"one has not heard one part":   {witness{beats: all}, witness{beats: map[spot]float64{part(1, 0): 7}}, []string{"central-a", "central-b"}, false, false},
+		"one has heard it too seldom":  {witness{beats: all}, witness{beats: map[spot]float64{part(1, 0): 7, part(1, 1): 5}}, []string{"central-a", "central-b"}, false, false},
+		"only the old shard is heard":  {witness{beats: map[spot]float64{part(0, 0): 7, part(0, 1): 7}}, witness{beats: all}, []string{"central-a", "central-b"}, false, false},
 		"one does not answer":          {witness{beats: all}, witness{down: true}, []string{"central-a", "central-b"}, false, false},
 		"one is not there":             {witness{beats: all}, witness{beats: all}, []string{"central-a"}, false, false},
 		"nobody has heard anything":    {witness{}, witness{}, []string{"central-a", "central-b"}, false, true},
-		"one has heard something":      {witness{}, witness{beats: map[beat]float64{part(0, 1): 1}}, []string{"central-a", "central-b"}, false, false},
-		"other cells are heard":        {witness{beats: map[beat]float64{{"b", 1, 0}: 7, {"b", 1, 1}: 7}}, witness{}, []string{"central-a", "central-b"}, false, true},
+		"one has heard something":      {witness{}, witness{beats: map[spot]float64{part(0, 1): 1}}, []string{"central-a", "central-b"}, false, false},
+		"other cells are heard":        {witness{beats: map[spot]float64{{cell: "b", cascade: 1, edgeShard: 0}: 7, {cell: "b", cascade: 1, edgeShard: 1}: 7}}, witness{}, []string{"central-a", "central-b"}, false, true},
 		"the silence of one is no one": {witness{}, witness{down: true}, []string{"central-a", "central-b"}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

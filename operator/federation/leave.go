@@ -34,11 +34,9 @@ func (l Layouts) leave(f *v1alpha1.Federation, cells []v1alpha1.Cell, now map[st
 				continue
 			}
 			layout := l[g.Name]
-			for _, p := range previous(g.Cells) {
-				if p.Cell == c.Name {
-					layout.Cells = append(layout.Cells, p)
-					layout.Shards = append(layout.Shards, p.Shard, p.Next)
-				}
+			if p, is := placementIn(f, g.Name, c.Name); is {
+				layout.Cells = append(layout.Cells, p)
+				layout.Shards = append(layout.Shards, p.Shard, p.Next)
 			}
 			slices.SortFunc(layout.Cells, func(a, b cascade.Placement) int { return cmp.Compare(a.Cell, b.Cell) })
 			slices.Sort(layout.Shards)

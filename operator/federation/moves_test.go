@@ -28,7 +28,7 @@ func TestAMoveIsMadeBeforeItIsBroken(t *testing.T) {
 	now := time.Now()
 	w.r.ears.now = func() time.Time { return now }
 	w.r.ears.connect = func(address string) (asker, error) { return centrals[address], nil }
-	tell := func(series map[string]float64, beats map[beat]float64) {
+	tell := func(series map[string]float64, beats map[spot]float64) {
 		for _, c := range centrals {
 			c.series, c.beats = series, beats
 		}
@@ -59,14 +59,14 @@ func TestAMoveIsMadeBeforeItIsBroken(t *testing.T) {
 	require.NotContains(t, w.Text(t, "central-a"), `cascade_shard: "1"`, "a server is missed before it has been heard of")
 
 	// Nobody hears the new shard, then only one central does: nothing is taken away.
-	centrals["127.92.3.1:9090"].beats = map[beat]float64{{"asia-2", 1, 0}: 7}
+	centrals["127.92.3.1:9090"].beats = map[spot]float64{{cell: "asia-2", cascade: 1, edgeShard: 0}: 7}
 	w.reconcile(t, "fleet")
 	require.Equal(t, []string{"asia-1", "asia-2"}, w.readBy(t, "cascade-asia-0"))
 	again, err := w.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "fleet"}})
 	require.NoError(t, err)
 	require.Equal(t, 30*time.Second, again.RequeueAfter, "soon")
 
-	tell(map[string]float64{"asia-1": 50_000, "asia-2": 60_000}, map[beat]float64{{"asia-2", 1, 0}: 6})
+	tell(map[string]float64{"asia-1": 50_000, "asia-2": 60_000}, map[spot]float64{{cell: "asia-2", cascade: 1, edgeShard: 0}: 6})
 	require.Equal(t, []string{"asia-1"}, w.readBy(t, "cascade-asia-0"))
 	require.Equal(t, []string{"asia-2"}, w.readBy(t, "cascade-asia-1"))
 	require.Contains(t, w.Text(t, "central-a"), `cascade_shard: "1"`, "the centrals expect the new shard")
@@ -81,7 +81,7 @@ func TestAMoveIsMadeBeforeItIsBroken(t *testing.T) {
 	}
 	require.Equal(t, []string{"asia-1", "asia-2"}, w.readBy(t, "cascade-asia-0"))
 	require.Equal(t, []string{"asia-2"}, w.readBy(t, "cascade-asia-1"))
-	tell(small, map[beat]float64{{"asia-2", 0, 0}: 7, {"asia-2", 1, 0}: 7})
+	tell(small, map[spot]float64{{cell: "asia-2", cascade: 0, edgeShard: 0}: 7, {cell: "asia-2", cascade: 1, edgeShard: 0}: 7})
 	require.Equal(t, []string{"asia-1", "asia-2"}, w.readBy(t, "cascade-asia-0"))
 	require.NotContains(t, w.Text(t, "central-a"), `cascade_shard: "1"`)
 	centrals["127.92.3.1:9090"].expected, centrals["127.92.3.2:9090"].expected = []int{0}, []int{0, 1}

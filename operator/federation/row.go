@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
-	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/internal/promapi"
 	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
@@ -170,8 +169,6 @@ func (e *ears) heardWithin(ctx context.Context, central *informant, s shard, unt
 
 // readBy tells whether a cascade reads a cell, by the plan that was written down last.
 func readBy(f *v1alpha1.Federation, s shard, cell string) bool {
-	g := geography(f, s.geography)
-	return g != nil && slices.ContainsFunc(previous(g.Cells), func(p cascade.Placement) bool {
-		return p.Cell == cell && (p.Shard == s.number || p.Next == s.number)
-	})
+	at, is := placementIn(f, s.geography, cell)
+	return is && (at.Shard == s.number || at.Next == s.number)
 }
