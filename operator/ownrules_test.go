@@ -20,26 +20,7 @@ import (
 	"github.com/pharos-fleet/pharos/operator/tree"
 	"github.com/pharos-fleet/pharos/rules"
 	"github.com/pharos-fleet/pharos/rules/lint"
-)
-
-// teamSeries is what a team declares, and teamRule the file that records it at edges.
-const (
-	teamSeries = `series:
-  - name: cluster:pods_without_image:count
-    kind: gauge
-    unit: pods
-    help: Containers that wait because their image cannot be had.
-    labels: [geography, region, cell, cluster]
-    from: edge
-    to: central
-    max: {per: cluster, series: 1}
-`
-	teamRule = `groups:
-  - name: images
-    rules:
-      - record: cluster:pods_without_image:count
-        expr: count by (cluster) (kube_pod_container_status_waiting_reason{reason="ImagePullBackOff"})
-`
+	"github.com/pharos-fleet/pharos/rules/lint/linttest"
 )
 
 // The operator looks when a ConfigMap that it is told of changes, tells the cells, and
@@ -48,7 +29,7 @@ func ownRulesReachEveryTier(t *testing.T, admin client.Client) {
 	t.Helper()
 	builtIn, err := rules.ContractSource()
 	require.NoError(t, err)
-	contract := strings.Replace(string(builtIn), "series:\n", teamSeries, 1)
+	contract := strings.Replace(string(builtIn), "series:\n", linttest.Series, 1)
 	create(t, admin, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "team-contract"}, Data: map[string]string{"contract.yaml": contract},
 	})
@@ -63,17 +44,17 @@ func ownRulesReachEveryTier(t *testing.T, admin client.Client) {
 	}, patience, 50*time.Millisecond, "a ConfigMap that is not there")
 
 	// From here on nothing wakes the operator but the ConfigMap.
-	team := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "team-edge"}, Data: map[string]string{"images.rules.yaml": teamRule}}
+	team := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "team-edge"}, Data: map[string]string{"images.rules.yaml": linttest.Record}}
 	create(t, admin, team)
-	require.Eventually(t, func() bool { return given(t, admin, "edge")["own-images.rules.yaml"] == teamRule }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return given(t, admin, "edge")["own-images.rules.yaml"] == linttest.Record }, patience, 50*time.Millisecond)
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "fleet"}, f))
 	require.True(t, meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionRulesAccepted))
 	sameAsRendered(t, admin, f, ownrules.Set{
 		Contract: lint.File{Name: "contract.yaml", Content: []byte(contract)},
-		Rules:    map[rules.Tier][]lint.File{rules.Edge: {{Name: "rules/edge/images.rules.yaml", Content: []byte(teamRule)}}},
+		Rules:    map[rules.Tier][]lint.File{rules.Edge: {{Name: "rules/edge/images.rules.yaml", Content: []byte(linttest.Record)}}},
 	})
 
-	other := strings.Replace(teamRule, "ImagePullBackOff", "ErrImagePull", 1)
+	other := strings.Replace(linttest.Record, "ImagePullBackOff", "ErrImagePull", 1)
 	team.Data["images.rules.yaml"] = other
 	require.NoError(t, admin.Update(t.Context(), team))
 	require.Eventually(t, func() bool { return given(t, admin, "edge")["own-images.rules.yaml"] == other }, patience, 50*time.Millisecond)

@@ -17,26 +17,11 @@ import (
 	"github.com/pharos-fleet/pharos/deploy"
 	"github.com/pharos-fleet/pharos/internal/promcfg/promcfgtest"
 	"github.com/pharos-fleet/pharos/rules"
+	"github.com/pharos-fleet/pharos/rules/lint/linttest"
 )
 
-const (
-	ownSeries = `series:
-  - name: cluster:pods_without_image:count
-    kind: gauge
-    unit: pods
-    help: Containers that wait because their image cannot be had.
-    labels: [geography, region, cell, cluster]
-    from: edge
-    to: central
-    max: {per: cluster, series: 1}
-`
-	ownRecord = `groups:
-  - name: images
-    rules:
-      - record: cluster:pods_without_image:count
-        expr: count by (cluster) (kube_pod_container_status_waiting_reason{reason="ImagePullBackOff"})
-`
-	ownAlert = `groups:
+// ownAlert is a rule file for centrals.
+const ownAlert = `groups:
   - name: images
     rules:
       - alert: ImagesMissing
@@ -47,7 +32,6 @@ const (
           description: "{{ $value }} containers wait for their image."
           runbook_url: https://runbooks.example.org/ImagesMissing
 `
-)
 
 // give puts a file of the team's into a ConfigMap of its own, in the place of whatever
 // was there.
@@ -97,8 +81,8 @@ func (w *world) ownOf(t *testing.T, server string) string {
 func ownRulesRun(t *testing.T, w *world) {
 	builtIn, err := rules.ContractSource()
 	require.NoError(t, err)
-	w.give(t, "team-contract", "contract.yaml", strings.Replace(string(builtIn), "series:\n", ownSeries, 1))
-	w.give(t, "team-edge", "images.rules.yaml", ownRecord)
+	w.give(t, "team-contract", "contract.yaml", strings.Replace(string(builtIn), "series:\n", linttest.Series, 1))
+	w.give(t, "team-edge", "images.rules.yaml", linttest.Record)
 	w.give(t, "team-central", "images.rules.yaml", ownAlert)
 	w.respec(t, func(s *v1alpha1.FederationSpec) {
 		s.Rules = &v1alpha1.OwnRules{ContractConfigMap: "team-contract", EdgeConfigMaps: []string{"team-edge"}, CentralConfigMaps: []string{"team-central"}}

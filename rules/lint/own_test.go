@@ -10,25 +10,8 @@ import (
 
 	"github.com/pharos-fleet/pharos/rules"
 	"github.com/pharos-fleet/pharos/rules/lint"
+	"github.com/pharos-fleet/pharos/rules/lint/linttest"
 )
-
-const ownSeries = `series:
-  - name: cluster:pods_without_image:count
-    kind: gauge
-    unit: pods
-    help: Containers that wait because their image cannot be had.
-    labels: [geography, region, cell, cluster]
-    from: edge
-    to: central
-    max: {per: cluster, series: 1}
-`
-
-const ownRule = `groups:
-  - name: images
-    rules:
-      - record: cluster:pods_without_image:count
-        expr: count by (cluster) (kube_pod_container_status_waiting_reason{reason="ImagePullBackOff"})
-`
 
 // own is what is built in, with a series in the contract that the rules given
 // record at an edge.
@@ -43,7 +26,7 @@ func own(t *testing.T, series string, files map[rules.Tier][]lint.File) (rules.C
 // A team's rules are given to the servers of their tier, beside those that are built
 // in, and their series cross.
 func TestOwnRulesGoWithTheContract(t *testing.T) {
-	contract, err := own(t, ownSeries, map[rules.Tier][]lint.File{rules.Edge: {{Name: "some/where/images.rules.yaml", Content: []byte(ownRule)}}})
+	contract, err := own(t, linttest.Series, map[rules.Tier][]lint.File{rules.Edge: {{Name: "some/where/images.rules.yaml", Content: []byte(linttest.Record)}}})
 	require.NoError(t, err)
 	builtIn, err := rules.Load()
 	require.NoError(t, err)
@@ -53,7 +36,7 @@ func TestOwnRulesGoWithTheContract(t *testing.T) {
 		now, err := contract.Files(tier, 15*time.Second, nil)
 		require.NoError(t, err)
 		if tier == rules.Edge {
-			require.Equal(t, ownRule, string(now["own-images.rules.yaml"]))
+			require.Equal(t, linttest.Record, string(now["own-images.rules.yaml"]))
 			delete(now, "own-images.rules.yaml")
 		}
 		for name := range before {
@@ -79,23 +62,23 @@ func TestOwnRulesTakeNoPlaceOfOthers(t *testing.T) {
 		file, content string
 		want          string
 	}{
-		"a group":                     {rules.Edge, "x.rules.yaml", strings.Replace(ownRule, "name: images", "name: central-nodes", 1), `x.rules.yaml:2: group "central-nodes" is in central/nodes.rules.yaml:`},
-		"a rendered group":            {rules.Edge, "x.rules.yaml", strings.Replace(ownRule, "name: images", "name: topology", 1), `x.rules.yaml:2: group "topology" has a name that begins with "topology"`},
+		"a group":                     {rules.Edge, "x.rules.yaml", strings.Replace(linttest.Record, "name: images", "name: central-nodes", 1), `x.rules.yaml:2: group "central-nodes" is in central/nodes.rules.yaml:`},
+		"a rendered group":            {rules.Edge, "x.rules.yaml", strings.Replace(linttest.Record, "name: images", "name: topology", 1), `x.rules.yaml:2: group "topology" has a name that begins with "topology"`},
 		"an alert":                    {rules.Central, "x.rules.yaml", alert("PharosNodeNotReady"), `x.rules.yaml:4: alert "PharosNodeNotReady" is in central/nodes.rules.yaml:`},
 		"an alert that is lost":       {rules.Cascade, "x.rules.yaml", alert("Mine"), `x.rules.yaml:4: alert "Mine" would reach nobody: only centrals send alerts; record at the cascade`},
 		"a series, with other labels": {rules.Edge, "x.rules.yaml", group("      - record: cluster:nodes:count\n        expr: count by (cluster) (kube_node_info)\n        labels: {x: y}\n"), `x.rules.yaml:4: records "cluster:nodes:count" with labels`},
 		"a series":                    {rules.Edge, "x.rules.yaml", group("      - record: cluster:nodes:count\n        expr: count by (cluster) (kube_node_info) + 1\n"), `x.rules.yaml:4: records "cluster:nodes:count", as edge/nodes.rules.yaml:`},
 		"what is undeclared":          {rules.Edge, "x.rules.yaml", group("      - record: cluster:mine:count\n        expr: count by (cluster) (kube_node_info)\n"), `x.rules.yaml:4: records "cluster:mine:count", which is not declared`},
-		"a name":                      {rules.Edge, "a b.rules.yaml", ownRule, `a b.rules.yaml: its name can be that of no file in a ConfigMap`},
+		"a name":                      {rules.Edge, "a b.rules.yaml", linttest.Record, `a b.rules.yaml: its name can be that of no file in a ConfigMap`},
 		"no rules":                    {rules.Edge, "x.rules.yaml", "groups: {}\n", `x.rules.yaml:1: `},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := map[rules.Tier][]lint.File{rules.Edge: {{Name: "good.rules.yaml", Content: []byte(ownRule)}}}
+			files := map[rules.Tier][]lint.File{rules.Edge: {{Name: "good.rules.yaml", Content: []byte(linttest.Record)}}}
 			if tc.tier == rules.Edge && strings.Contains(tc.content, "pods_without_image") {
 				files = map[rules.Tier][]lint.File{}
 			}
 			files[tc.tier] = append(files[tc.tier], lint.File{Name: tc.file, Content: []byte(tc.content)})
-			_, err := own(t, ownSeries, files)
+			_, err := own(t, linttest.Series, files)
 			require.ErrorContains(t, err, tc.want)
 			require.NotContains(t, err.Error(), "good.rules.yaml")
 		})
@@ -108,9 +91,9 @@ func TestOwnRulesTakeNoPlaceOfOthers(t *testing.T) {
 func TestOwnRulesCannotSpoilTheNumbersOfOthers(t *testing.T) {
 	const count = `count by (cluster) (kube_pod_container_status_waiting_reason{reason="ImagePullBackOff"})`
 	const place, fixed, ahead, below = "by which what it says would count as of another place", "a moment that is fixed by @", "stamped later than now", "may be below nought"
-	natural := strings.Replace(ownSeries, "max: {per: cluster", "natural: true\n    max: {per: cluster", 1)
+	natural := strings.Replace(linttest.Series, "max: {per: cluster", "natural: true\n    max: {per: cluster", 1)
 	for series, wanted := range map[string][][2]string{
-		ownSeries: {
+		linttest.Series: {
 			{`label_replace(` + count + `, "cell", "c2", "", "")`, place},
 			{`label_join(` + count + `, "cell", "-", "cluster")`, place},
 			{`label_replace(` + count + `, "edge_replica", "$1", "cluster", "(.+)")`, place},
