@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/lru"
+
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/rules"
@@ -66,8 +68,9 @@ type Options struct {
 	Capacity map[string]float64
 	// Size of the cell. Unset means Medium.
 	Size v1alpha1.CellSize
-	// Memory spares making anew what other edges have as well. Nil remembers nothing.
-	Memory *Memory `json:"-"`
+	// Memory, made by NewMemory, spares making anew what other edges have as well. Nil
+	// remembers nothing.
+	Memory *lru.Cache `json:"-"`
 	// Static names the targets outright, where there is no API server to
 	// discover pods and no agent to discover business clusters. Nil means discovery.
 	Static *Static

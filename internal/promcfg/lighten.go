@@ -43,7 +43,7 @@ func lighten(raw []byte) lightened {
 		names[string(name)] = true
 		digest := sha256.Sum256(append(bytes.Clone(defaults), job...))
 		// A job with files of targets depends on what is beside it.
-		if accepted.has(digest) && !bytes.Contains(job, []byte("file_sd_configs:")) {
+		if isAccepted(digest) && !bytes.Contains(job, []byte("file_sd_configs:")) {
 			continue
 		}
 		left = append(left, job...)

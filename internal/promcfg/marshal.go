@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"sync"
+
+	"k8s.io/utils/lru"
 )
 
 const (
@@ -29,11 +30,11 @@ func (c Config) Marshal() ([]byte, error) {
 	var jobs bytes.Buffer
 	jobs.WriteString(jobsKey)
 	for _, job := range c.ScrapeConfigs {
-		text, err := written.text(job)
+		item, err := jobItem(job)
 		if err != nil {
 			return nil, err
 		}
-		jobs.Write(text)
+		jobs.Write(item)
 	}
 	head, tail, found := bytes.Cut(raw, []byte("\n"+noJobs))
 	if !found {
@@ -42,27 +43,17 @@ func (c Config) Marshal() ([]byte, error) {
 	return bytes.Join([][]byte{head, []byte("\n"), jobs.Bytes(), tail}, nil), nil
 }
 
-// written are jobs as they are written.
-var written texts
+// written are jobs as they are written, by everything that is in them.
+var written = lru.New(maxJobs)
 
-// texts remembers jobs by everything that is in them. It is bounded by
-// forgetting all.
-type texts struct {
-	mu    sync.Mutex
-	known map[string][]byte
-}
-
-// text is a job as an item of the list of jobs. Nothing may change it.
-func (t *texts) text(job ScrapeConfig) ([]byte, error) {
+// jobItem is a job as an item of the list of jobs. Nothing may change it.
+func jobItem(job ScrapeConfig) ([]byte, error) {
 	key, err := json.Marshal(job)
 	if err != nil {
 		return nil, fmt.Errorf("encoding job %q: %w", job.JobName, err)
 	}
-	t.mu.Lock()
-	text, known := t.known[string(key)]
-	t.mu.Unlock()
-	if known {
-		return text, nil
+	if known, is := written.Get(string(key)); is {
+		return known.([]byte), nil
 	}
 	raw, err := Marshal(struct {
 		Jobs []ScrapeConfig `yaml:"scrape_configs"`
@@ -70,15 +61,9 @@ func (t *texts) text(job ScrapeConfig) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, text, _ = bytes.Cut(raw, []byte(jobsKey))
-	if len(text) > maxJob {
-		return text, nil
+	_, item, _ := bytes.Cut(raw, []byte(jobsKey))
+	if len(item) <= maxJob {
+		written.Add(string(key), item)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxJobs {
-		t.known = map[string][]byte{}
-	}
-	t.known[string(key)] = text
-	return text, nil
+	return item, nil
 }

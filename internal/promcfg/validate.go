@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
@@ -14,6 +13,7 @@ import (
 	_ "github.com/prometheus/prometheus/discovery/kubernetes" // so that config.Load knows kubernetes_sd_configs
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/promql/parser"
+	"k8s.io/utils/lru"
 )
 
 // Validate loads the files the way Prometheus would and returns everything
@@ -37,7 +37,7 @@ func Validate(files Files) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", ConfigFile, err)
 	}
-	accepted.add(light.jobs...)
+	accept(light.jobs...)
 	errs := []error{validateTargets(files, scrapes)}
 	for _, name := range cfg.RuleFiles {
 		errs = append(errs, validateRules(files, name, quiet))
@@ -71,7 +71,7 @@ func validateRules(files Files, name string, log *slog.Logger) error {
 		return fmt.Errorf("%s: rule_files names %q, which is missing", ConfigFile, name)
 	}
 	digest := sha256.Sum256(raw)
-	if accepted.has(digest) {
+	if isAccepted(digest) {
 		return nil
 	}
 	_, errs := rulefmt.Parse(raw, false, model.UTF8Validation, parser.NewParser(parser.Options{}), log)
@@ -79,37 +79,25 @@ func validateRules(files Files, name string, log *slog.Logger) error {
 		errs[i] = fmt.Errorf("%s: %w", name, err)
 	}
 	if len(errs) == 0 {
-		accepted.add(digest)
+		accept(digest)
 	}
 	return errors.Join(errs...)
 }
 
-// accepted are rule files and jobs that were found to be good: thousands of
-// servers have the same, and reading them is most of the work of validating.
-var accepted digests
-
-// digests remembers some files. It is bounded by forgetting all.
-type digests struct {
-	mu   sync.Mutex
-	seen map[[sha256.Size]byte]bool
-}
+// accepted are the digests of rule files and jobs that were found to be good:
+// thousands of servers have the same, and reading them is most of the work of validating.
+var accepted = lru.New(maxDigests)
 
 // maxDigests is more than the rule files and the jobs of all tiers are.
 const maxDigests = 10_000
 
-func (d *digests) has(digest [sha256.Size]byte) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.seen[digest]
+func isAccepted(digest [sha256.Size]byte) bool {
+	_, is := accepted.Get(digest)
+	return is
 }
 
-func (d *digests) add(some ...[sha256.Size]byte) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, digest := range some {
-		if d.seen == nil || len(d.seen) >= maxDigests {
-			d.seen = map[[sha256.Size]byte]bool{}
-		}
-		d.seen[digest] = true
+func accept(digests ...[sha256.Size]byte) {
+	for _, digest := range digests {
+		accepted.Add(digest, nil)
 	}
 }

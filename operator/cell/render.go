@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/lru"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/edge"
@@ -26,7 +27,7 @@ type Renderer struct {
 	// Contract takes the place of the one that is built in, unless it is nil.
 	Contract *rules.Contract
 	// Memory spares making anew what cells have in common; nil remembers nothing.
-	Memory *edge.Memory
+	Memory *lru.Cache
 }
 
 // Render gives everything that the operator would run in a cell of a cluster

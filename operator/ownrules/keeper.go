@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -28,9 +28,8 @@ type Keeper struct {
 
 	// reading has one read what others wait for.
 	reading singleflight.Group
-	mu      sync.Mutex
 	// checked are by what they were named and had, accepted by digest.
-	checked, accepted map[string]checked
+	checked, accepted *lru.Cache
 }
 
 type checked struct {
@@ -42,32 +41,8 @@ type checked struct {
 // NewKeeper reads in a namespace from the API server itself: what was edited just now
 // must not be taken for what it was before.
 func NewKeeper(live client.Reader, namespace string) *Keeper {
-	return &Keeper{live: live, namespace: namespace, checked: map[string]checked{}, accepted: map[string]checked{}}
-}
-
-// few is how many sets are remembered. A Federation has two, what it names and what it
-// goes on with.
-const few = 4
-
-func (k *Keeper) recall(in map[string]checked, key string) (checked, bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	c, known := in[key]
-	return c, known
-}
-
-// remember gives what was remembered before, where somebody was quicker.
-func (k *Keeper) remember(in map[string]checked, key string, c checked) checked {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if before, known := in[key]; known {
-		return before
-	}
-	if len(in) >= few {
-		clear(in)
-	}
-	in[key] = c
-	return c
+	const few = 4 // a Federation has two, what it names and what it goes on with
+	return &Keeper{live: live, namespace: namespace, checked: lru.New(few), accepted: lru.New(few)}
 }
 
 // readTimeout bounds one reading of a set, whoever waits for it.
@@ -177,12 +152,13 @@ func (k *Keeper) fit(s Set) checked {
 		names = append(names, f.Name) // by which it is told what is wrong
 	}
 	key := strings.Join(names, " ")
-	if c, known := k.recall(k.checked, key); known {
-		return c
+	if c, known := k.checked.Get(key); known {
+		return c.(checked)
 	}
 	c := checked{set: s}
 	c.contract, c.err = s.fit()
-	return k.remember(k.checked, key, c)
+	k.checked.Add(key, c)
+	return c
 }
 
 // Accepted is what was accepted under a digest, out of the ConfigMaps that Set.Keep
@@ -191,7 +167,8 @@ func (k *Keeper) Accepted(ctx context.Context, digest string) (Set, *rules.Contr
 	if digest == "" {
 		return Set{}, nil, nil
 	}
-	if c, known := k.recall(k.accepted, digest); known {
+	if known, is := k.accepted.Get(digest); is {
+		c := known.(checked)
 		return c.set, c.contract, c.err
 	}
 	// One who gives up must not take the answer from the others.
@@ -222,7 +199,8 @@ func (k *Keeper) accept(ctx context.Context, digest string) (checked, error) {
 		c.err = workload.Invalidf("rules of your own that were accepted before do not fit this version of Pharos, so that nothing is changed: "+
 			"put right what spec.rules of the Federation names, or take that out\n%w", c.err)
 	}
-	return k.remember(k.accepted, digest, c), nil
+	k.accepted.Add(digest, c)
+	return c, nil
 }
 
 // Running is what a Federation has accepted, for its cells. A Federation that was

@@ -7,18 +7,18 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/util/json"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/lru"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
 // encode writes an object of a cell, or of no cell, as YAML. What it is in JSON
 // decides, as everywhere in Kubernetes.
-func (t *templates) encode(o any, cell string) ([]byte, error) {
+func (t templates) encode(o any, cell string) ([]byte, error) {
 	if cm, ok := o.(*corev1ac.ConfigMapApplyConfiguration); ok && len(cm.Data) > 0 {
 		return t.encodeConfigMap(cm, cell)
 	}
@@ -52,7 +52,7 @@ const dataKey = "data:\n"
 
 // encodeConfigMap gives the bytes that encode would give, with each of the files
 // written by itself: they are most of what there is.
-func (t *templates) encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration, cell string) ([]byte, error) {
+func (t templates) encodeConfigMap(cm *corev1ac.ConfigMapApplyConfiguration, cell string) ([]byte, error) {
 	rest := *cm
 	rest.Data = nil
 	raw, err := t.encode(&rest, cell)
@@ -116,48 +116,35 @@ func plainText(s string) bool {
 
 // templates are the objects of cells, which differ in nothing but the cell's name: it
 // remembers them by their JSON without that name, as the text before, between and after
-// it. It is bounded by forgetting all.
-type templates struct {
-	mu    sync.Mutex
-	known map[string][][]byte
+// it.
+type templates struct{ known *lru.Cache }
+
+func newTemplates() templates {
+	const most = 1000 // more than a fleet has of different objects in its cells
+	return templates{lru.New(most)}
 }
 
-const (
-	// maxTemplates is more than a fleet has of different objects in its cells.
-	maxTemplates = 1000
-	// anyCell stands for the name of the cell where it is not looked at: a name that no
-	// cell has, and that is plain text in YAML.
-	anyCell = "the-cell_"
-)
+// anyCell stands for the name of the cell where it is not looked at: a name that no
+// cell has, and that is plain text in YAML.
+const anyCell = "the-cell_"
 
 // text is an object as YAML, from its JSON.
-func (t *templates) text(raw []byte, cell string) ([]byte, error) {
+func (t templates) text(raw []byte, cell string) ([]byte, error) {
 	if cell == "" {
 		return encodeJSON(raw)
 	}
 	key := string(bytes.ReplaceAll(raw, labelled(cell), labelled(anyCell)))
-	t.mu.Lock()
-	parts, known := t.known[key]
-	t.mu.Unlock()
+	parts, known := t.known.Get(key)
 	if !known {
 		text, err := encodeJSON([]byte(key))
 		if err != nil {
 			return nil, err
 		}
 		parts = bytes.Split(text, []byte(v1alpha1.LabelCell+": "+anyCell+"\n"))
-		t.remember(key, parts)
+		t.known.Add(key, parts)
 	}
 	name, err := encodeYAML(map[string]string{v1alpha1.LabelCell: cell})
-	return bytes.Join(parts, name), err
-}
-
-func (t *templates) remember(key string, parts [][]byte) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.known == nil || len(t.known) >= maxTemplates {
-		t.known = map[string][][]byte{}
-	}
-	t.known[key] = parts
+	return bytes.Join(parts.([][]byte), name), err
 }
 
 // labelled is how an object says in JSON which cell it is of.

@@ -28,7 +28,7 @@ func TestAConfigMapIsWrittenAsAWhole(t *testing.T) {
 	require.NoError(t, json.Unmarshal(raw, &fields))
 	want, err := encodeYAML(fields)
 	require.NoError(t, err)
-	var objects templates
+	objects := newTemplates()
 	for range 2 {
 		got, err := objects.encode(cm, "")
 		require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestAConfigMapIsWrittenAsAWhole(t *testing.T) {
 // An object is written the same whether another cell had the like of it or not, whatever
 // the cell is called.
 func TestAnObjectOfACellIsWrittenAsAWhole(t *testing.T) {
-	var objects templates
+	objects := newTemplates()
 	for _, cell := range []string{"asia-1", "asia-2", "123", "1e3", "true", "null", "a.b", "the-cell"} {
 		for _, selector := range []string{"asia-1", cell} {
 			s := corev1ac.Service("edge", "pharos-system").WithLabels(map[string]string{v1alpha1.LabelCell: cell, "a": "1", "z": cell}).

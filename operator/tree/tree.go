@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/utils/lru"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/edge"
@@ -42,7 +43,7 @@ type Tree struct {
 	volumes map[string]workload.Volumes
 	// objects and edges remember what cells have in common.
 	objects templates
-	edges   edge.Memory
+	edges   *lru.Cache
 	// Warnings are for a person; they stop nothing.
 	Warnings []string
 }
@@ -80,7 +81,10 @@ func Continue(fleet Fleet, o Options) (*Tree, error) {
 	if err := errors.Join(addressing(fleet), unique(fleet), placed(fleet), err); err != nil {
 		return nil, err
 	}
-	t := &Tree{fleet: fleet, namespace: o.Namespace, own: o.Own.Names(), contract: contract, vouched: o.Before.Vouched}
+	t := &Tree{
+		fleet: fleet, namespace: o.Namespace, own: o.Own.Names(), contract: contract, vouched: o.Before.Vouched,
+		objects: newTemplates(), edges: edge.NewMemory(),
+	}
 	take, err := t.vouch(o.Vouched)
 	if err != nil {
 		return nil, err
@@ -243,7 +247,7 @@ func (t *Tree) Each(yield func(File) error) error {
 }
 
 func (t *Tree) cell(c *v1alpha1.Cell) ([]File, error) {
-	r := cell.Renderer{Namespace: t.namespace, Contract: t.contract, Memory: &t.edges}
+	r := cell.Renderer{Namespace: t.namespace, Contract: t.contract, Memory: t.edges}
 	rendered, err := r.Render(c, &t.fleet.Federation)
 	if err != nil {
 		return nil, fmt.Errorf("%s: Cell %q: %w", t.fleet.at(c.Name), c.Name, err)
