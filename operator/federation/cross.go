@@ -126,7 +126,7 @@ func crossQueries(f *v1alpha1.Federation, cells []string) [4]string {
 	for _, c := range cells {
 		names = append(names, regexp.QuoteMeta(c))
 	}
-	of, late := fmt.Sprintf("cell=~%q", strings.Join(names, "|")), ofLate(workload.Interval(f))
+	of, late := fmt.Sprintf("cell=~%q", strings.Join(names, "|")), ofLate(workload.Interval(f))/time.Second
 	return [4]string{
 		fmt.Sprintf("max by (geography, cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds{%s}[%ds]))", of, late),
 		fmt.Sprintf("fleet:edge_expected:info{%s}", of),

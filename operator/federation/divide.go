@@ -87,7 +87,7 @@ func divisionQueries(cells []string, interval time.Duration) [3]string {
 		cells[i] = regexp.QuoteMeta(c)
 	}
 	of := fmt.Sprintf("cell=~%q", strings.Join(cells, "|"))
-	late := ofLate(interval)
+	late := ofLate(interval) / time.Second
 	return [3]string{
 		fmt.Sprintf("max by (cell, edge_shard) (sum_over_time(cell:state_known:bool{%s}[%ds]))", of, late),
 		fmt.Sprintf(`label_replace(max by (cell, cluster, edge_shard) (count_over_time(cluster:nodes:count{%[1]s}[%[2]ds])), "number", "nodes", "", "")`+

@@ -152,13 +152,11 @@ func (e *ears) heartbeats(ctx context.Context, f *v1alpha1.Federation, centrals 
 // heartbeatQuery counts the newest heartbeats of each part of each cell by the
 // cascade that passed them on. Replicas watch the same: one of them is enough.
 func heartbeatQuery(interval time.Duration) string {
-	return fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))", ofLate(interval))
+	return fmt.Sprintf("max by (cell, cascade_shard, edge_shard) (count_over_time(cell:heartbeat:timestamp_seconds[%ds]))", ofLate(interval)/time.Second)
 }
 
-// ofLate is how far a question about what was heard of late looks back, in seconds.
-func ofLate(interval time.Duration) int {
-	return int((warmIntervals + lateIntervals) * interval / time.Second)
-}
+// ofLate is how far a question about what was heard of late looks back.
+func ofLate(interval time.Duration) time.Duration { return (warmIntervals + lateIntervals) * interval }
 
 // seriesQuery counts what a cascade passes on of each contributing cell. A cell
 // that moves is counted once. One whose edge is divided anew is not counted: as long as

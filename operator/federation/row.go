@@ -109,7 +109,7 @@ func (e *ears) hears(ctx context.Context, f *v1alpha1.Federation, central *infor
 	if !is || t.err != nil {
 		return workload.Lack{}, cmp.Or(t.err, fmt.Errorf("%s is called like no cascade", server))
 	}
-	late := e.now().Add(-time.Duration(ofLate(workload.Interval(f))) * time.Second)
+	late := e.now().Add(-ofLate(workload.Interval(f)))
 	refuses, known := t.refused[s]
 	switch beat := t.beats[s]; {
 	case !beat.After(since) || !beat.After(late) || !known:
@@ -132,8 +132,7 @@ func (e *ears) lost(ctx context.Context, f *v1alpha1.Federation, central *inform
 	if until.Sub(since) > backWithin {
 		return nil, nil
 	}
-	late := time.Duration(ofLate(workload.Interval(f))) * time.Second
-	before, err := e.heardWithin(ctx, central, s, since, late)
+	before, err := e.heardWithin(ctx, central, s, since, ofLate(workload.Interval(f)))
 	if err != nil || len(before) == 0 {
 		return nil, err
 	}

@@ -174,7 +174,7 @@ func planned(f *v1alpha1.Federation) map[part]bool {
 // not late.
 func (e *ears) ofLate(ctx context.Context, f *v1alpha1.Federation, central *informant, at time.Time) (map[part]bool, error) {
 	beats, err := e.newest(ctx, central, at)
-	late := at.Add(-time.Duration(ofLate(workload.Interval(f))) * time.Second)
+	late := at.Add(-ofLate(workload.Interval(f)))
 	all := map[part]bool{}
 	for p, made := range beats {
 		if made.After(late) {
