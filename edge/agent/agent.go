@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -61,6 +62,8 @@ type Agent struct {
 	// loopback says that the agent itself is reached by a loopback address: then
 	// the nodes may be on this machine, too, and otherwise none is.
 	loopback bool
+	// greetings are the turns in which members open their connections.
+	greetings *semaphore.Weighted
 
 	mu       sync.Mutex
 	members  map[clusterKey]*member
@@ -84,7 +87,7 @@ func New(opts Options) (*Agent, error) {
 	}
 	a := &Agent{
 		opts: opts, cell: cell, resources: resources, log: opts.Log, now: time.Now,
-		changed: make(chan struct{}, 1), secretInterval: secretInterval,
+		changed: make(chan struct{}, 1), greetings: semaphore.NewWeighted(maxGreetings), secretInterval: secretInterval,
 		pace:    pace{probe: probeInterval, up: upFor, nodes: nodesFor},
 		members: map[clusterKey]*member{}, refused: map[string]bool{},
 	}

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -88,6 +89,21 @@ func podSource(c kubernetes.Interface) source {
 			return c.CoreV1().Pods(metav1.NamespaceAll).Watch(ctx, o)
 		},
 	}
+}
+
+// greet has the API server answer once, whatever it says, so that what follows finds a
+// connection that is open: each of the watches and the probe would open one of its own,
+// and those of hundreds of clusters at once wait for each other's handshakes until all of
+// them time out, again and again. What greets waits for a turn. What a greeting fails of
+// the probes find out and tell.
+func (c *connection) greet(ctx context.Context, turns *semaphore.Weighted) {
+	if turns.Acquire(ctx, 1) != nil {
+		return
+	}
+	defer turns.Release(1)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_ = c.client.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 }
 
 // run watches until ctx ends.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -31,6 +32,10 @@ const (
 	secretJitter   = 0.2
 	secretFailing  = 5 * time.Second
 	secretTimeout  = 5 * time.Second
+	// maxGreetings is how many clusters are greeted at once. One that hangs has its
+	// turn for probeTimeout: with two hundred of those before it, in a cell of five
+	// hundred, the last one waits for half a minute.
+	maxGreetings = 32
 )
 
 // pace is how often a cluster is probed, and for how long what a good probe found is
@@ -51,6 +56,8 @@ type member struct {
 	credential func(context.Context) (credential, error)
 	// loopback lets nodes be on this machine.
 	loopback bool
+	// greetings are the turns of all members of the Agent.
+	greetings *semaphore.Weighted
 	// pace and secretInterval are the Agent's.
 	pace           pace
 	secretInterval time.Duration
@@ -78,7 +85,7 @@ type memberOptions struct {
 func (a *Agent) newMember(o memberOptions) *member {
 	return &member{
 		key: o.key, credential: o.credential, log: o.log, now: a.now, lastGood: a.now(),
-		scrapes: newScrapeLog(o.log), loopback: a.loopback,
+		scrapes: newScrapeLog(o.log), loopback: a.loopback, greetings: a.greetings,
 		pace: a.pace, secretInterval: a.secretInterval, done: make(chan struct{}), cancel: func() {},
 	}
 }
@@ -136,6 +143,7 @@ func (m *member) connectOnce(ctx context.Context, onGood func()) error {
 		return err
 	}
 	defer m.doubt()
+	conn.greet(ctx, m.greetings)
 	ctx, cancel := context.WithCancel(ctx)
 	var owned sync.WaitGroup
 	owned.Go(func() { conn.run(ctx) })
