@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/config"
-	"github.com/prometheus/prometheus/discovery"
 	"github.com/stretchr/testify/require"
 
 	"github.com/pharos-fleet/pharos/cascade"
@@ -67,9 +66,40 @@ func TestEveryShardOfAnEdgeIsExpected(t *testing.T) {
 	topology := string(files[rules.TopologyFileName])
 	require.Equal(t, 2, strings.Count(topology, "cell: asia-1\n"), "both of its shards")
 	require.Equal(t, 1, strings.Count(topology, "cell: asia-2\n"))
-	edges := cfg.ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
-	require.NotContains(t, edges[0].Labels, model.LabelName("edge_shard"), "which of the two it is only the edge knows")
-	require.Equal(t, model.LabelValue("0"), edges[1].Labels["edge_shard"])
+}
+
+// With a configuration that has changed in more than its limit of samples, Prometheus
+// hides for an interval what it had from every edge.
+func TestTheConfigurationStaysWhileCellsChange(t *testing.T) {
+	before, err := cascade.Render(options())
+	require.NoError(t, err)
+	for name, change := range map[string]func(*cascade.Options){
+		"a cell joins":          func(o *cascade.Options) { o.Cells[2].Endpoints = []string{"10.3.0.1:9090"} },
+		"a cell goes":           func(o *cascade.Options) { o.Cells = o.Cells[1:] },
+		"all go":                func(o *cascade.Options) { o.Cells = nil },
+		"an edge is elsewhere":  func(o *cascade.Options) { o.Cells[0].Endpoints[0] = "10.2.0.8:9090" },
+		"an edge becomes two":   func(o *cascade.Options) { o.Cells[0].Shards = 2 },
+		"an edge is two beside": func(o *cascade.Options) { o.Cells[0].Endpoints = append(o.Cells[0].Endpoints, "10.2.0.8:9090") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options()
+			change(&o)
+			after, err := cascade.Render(o)
+			require.NoError(t, err)
+			require.Equal(t, string(before[promcfg.ConfigFile]), string(after[promcfg.ConfigFile]))
+			require.NotEqual(t, before, after)
+		})
+	}
+}
+
+// Nor is an edge another target because others stand beside it.
+func TestAnEdgeStaysTheTargetThatItIsWhenItIsDivided(t *testing.T) {
+	o := options()
+	before := readBy(t, o)[1]
+	o.Cells[0].Shards, o.Cells[0].Endpoints = 2, append(o.Cells[0].Endpoints, "10.2.0.8:9090")
+	after := readBy(t, o)[1]
+	require.Equal(t, before.Labels, after.Labels)
+	require.Subset(t, after.Targets, before.Targets)
 }
 
 func TestRenderKeepsStrangeNamesWhole(t *testing.T) {
@@ -84,10 +114,8 @@ func TestRenderKeepsStrangeNamesWhole(t *testing.T) {
 			cfg, err := config.Load(string(files[promcfg.ConfigFile]), promslog.NewNopLogger())
 			require.NoError(t, err)
 			require.Equal(t, name, cfg.GlobalConfig.ExternalLabels.Get("geography"))
-			edges, ok := cfg.ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
-			require.True(t, ok)
-			want := model.LabelSet{"geography": model.LabelValue(name), "region": model.LabelValue(name), "cell": model.LabelValue(name), "edge_shard": "0"}
-			require.Equal(t, want, edges[0].Labels)
+			want := model.LabelSet{"geography": model.LabelValue(name), "region": model.LabelValue(name), "cell": model.LabelValue(name)}
+			require.Equal(t, want, readBy(t, o)[0].Labels)
 		})
 	}
 }

@@ -28,9 +28,9 @@ func crowd(cells int) cascade.Options {
 	return o
 }
 
-// The cells of a shard that has too many for one configuration are read from
-// files beside it, with the same labels.
-func TestTheTargetsOfACrowdAreInFiles(t *testing.T) {
+// The cells of a shard that has too many for one file are read from several, with the
+// same labels.
+func TestTheTargetsOfACrowdAreInSeveralFiles(t *testing.T) {
 	o := crowd(2_000)
 	files, err := cascade.Render(o)
 	require.NoError(t, err)
@@ -51,9 +51,10 @@ func TestTheTargetsOfACrowdAreInFiles(t *testing.T) {
 	require.Len(t, read, len(o.Cells))
 	few, err := cascade.Render(crowd(3))
 	require.NoError(t, err)
-	var config promcfg.Config
-	require.NoError(t, yaml.Unmarshal(few[promcfg.ConfigFile], &config))
-	for _, g := range config.ScrapeConfigs[1].Static {
+	var groups []promcfg.StaticGroup
+	require.NoError(t, yaml.Unmarshal(few["targets.yaml"], &groups))
+	require.Len(t, groups, 3)
+	for _, g := range groups {
 		require.Equal(t, g, read[g.Labels["cell"]])
 	}
 }

@@ -50,7 +50,9 @@ func (o Options) storage() *promcfg.Storage {
 // target make up{cell="…"} say which edge is dead, and are those of everything
 // that is read from it.
 //
-// Targets that are too many for the configuration are in files beside it.
+// The targets are in files beside the configuration, so that it stays as it is when
+// they change: Prometheus asks every target of a job whose configuration has changed
+// anew, and hides what it had from all of them for an interval (docs/design/0003).
 func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Files, error) {
 	job := promcfg.Federation{
 		Job:      "federate-edge",
@@ -78,16 +80,11 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 	if err != nil {
 		return promcfg.ScrapeConfig{}, nil, err
 	}
-	if len(files) == 0 {
-		scrape.Static = targets
-		return scrape, nil, nil
-	}
 	scrape.File = []promcfg.FileSD{{Files: slices.Sorted(maps.Keys(files))}}
 	return scrape, files, nil
 }
 
-// divided puts targets into files, those of a cell into one. There is none where
-// the configuration has room for all of them.
+// divided puts targets into files, those of a cell into one.
 func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 	const frame, perTarget, perLabel = 24, 8, 8
 	size := func(g promcfg.StaticGroup) int {
@@ -100,12 +97,8 @@ func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 		}
 		return n
 	}
-	pieces := rules.Divide("targets", ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size)
-	if len(pieces) == 1 {
-		return nil, nil
-	}
 	files := promcfg.Files{}
-	for name, some := range pieces {
+	for name, some := range rules.Divide("targets", ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size) {
 		var err error
 		if files[name], err = promcfg.Marshal(some); err != nil {
 			return nil, err
@@ -114,26 +107,25 @@ func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 	return files, nil
 }
 
-// targets are the cell's servers with the labels that their series may lack. An
-// existing Prometheus has none of ours; until it names its replica in a way of
-// its own, its address does.
+// targets are the cell's servers with the labels that their series may lack. Ours
+// lack none but those of the place; into how many parts they are divided is not among
+// them, or each would be another target when that changes, and be heard of late. An
+// existing Prometheus has none of ours; until it names its replica in a way of its
+// own, its address does.
 func (c Cell) targets(geography string) []promcfg.StaticGroup {
-	labels := func() map[string]string {
-		l := map[string]string{"geography": geography, "region": c.Region, "cell": c.Name}
-		if c.Shards <= 1 {
-			l[rules.LabelEdgeShard] = "0"
-		}
-		return l
-	}
+	labels := map[string]string{"geography": geography, "region": c.Region, "cell": c.Name}
 	if len(c.Endpoints) == 0 {
 		return nil
 	}
 	if !c.External {
-		return []promcfg.StaticGroup{{Targets: c.Endpoints, Labels: labels()}}
+		return []promcfg.StaticGroup{{Targets: c.Endpoints, Labels: labels}}
+	}
+	if c.Shards <= 1 {
+		labels[rules.LabelEdgeShard] = "0"
 	}
 	var out []promcfg.StaticGroup
 	for _, endpoint := range c.Endpoints {
-		l := labels()
+		l := maps.Clone(labels)
 		l[rules.LabelEdgeReplica] = endpoint
 		out = append(out, promcfg.StaticGroup{Targets: []string{endpoint}, Labels: l})
 	}

@@ -7,9 +7,11 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/prometheus/config"
-	"github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/discovery/file"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/internal/promcfg"
@@ -42,6 +44,21 @@ func loaded(t *testing.T, o cascade.Options) *config.Config {
 	return cfg
 }
 
+// readBy are the edges that a cascade reads, as Prometheus takes them from the files that
+// its configuration names.
+func readBy(t *testing.T, o cascade.Options) []*targetgroup.Group {
+	t.Helper()
+	files, err := cascade.Render(o)
+	require.NoError(t, err)
+	var out []*targetgroup.Group
+	for _, named := range loaded(t, o).ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(*file.SDConfig).Files {
+		var groups []*targetgroup.Group
+		require.NoError(t, yaml.Unmarshal(files[named], &groups))
+		out = append(out, groups...)
+	}
+	return out
+}
+
 func TestRenderLinksAsPrometheusAcceptsThem(t *testing.T) {
 	for name, o := range map[string]cascade.Options{"push": pushing(), "external": mixed()} {
 		t.Run(name, func(t *testing.T) {
@@ -56,33 +73,23 @@ func TestRenderLinksAsPrometheusAcceptsThem(t *testing.T) {
 func TestWhoIsReadAndWhoWrites(t *testing.T) {
 	cells := func(o cascade.Options) []string {
 		var out []string
-		for _, job := range loaded(t, o).ScrapeConfigs {
-			for _, sd := range job.ServiceDiscoveryConfigs {
-				for _, group := range sd.(discovery.StaticConfig) {
-					if cell := group.Labels["cell"]; cell != "" {
-						out = append(out, string(cell)+" "+string(group.Targets[0][model.AddressLabel]))
-					}
-				}
-			}
+		for _, group := range readBy(t, o) {
+			out = append(out, string(group.Labels["cell"])+" "+string(group.Targets[0][model.AddressLabel]))
 		}
 		return out
 	}
-	static := func(o cascade.Options) cascade.Options {
-		o.Self = []string{"127.91.0.3:9090"}
-		return o
-	}
-	read := options()
-	require.Empty(t, read.Flags())
-	require.Equal(t, []string{"asia-1 127.64.2.9:9090", "asia-2 10.2.0.6:9090"}, cells(static(read)))
-	require.Empty(t, loaded(t, read).RemoteWriteConfigs)
-	require.Zero(t, loaded(t, read).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
+	pulling := options()
+	require.Empty(t, pulling.Flags())
+	require.Equal(t, []string{"asia-1 127.64.2.9:9090", "asia-2 10.2.0.6:9090"}, cells(pulling))
+	require.Empty(t, loaded(t, pulling).RemoteWriteConfigs)
+	require.Zero(t, loaded(t, pulling).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
 
 	require.Equal(t, []string{promcfg.ReceiveFlag, promcfg.FlushFlag}, pushing().Flags())
-	require.Empty(t, cells(static(pushing())))
+	require.Empty(t, cells(pushing()))
 	require.Len(t, loaded(t, pushing()).RemoteWriteConfigs, 2)
 	require.Equal(t, model.Duration(4*time.Hour), loaded(t, pushing()).StorageConfig.TSDBConfig.OutOfOrderTimeWindowFlag)
 
-	require.Equal(t, []string{"asia-2 10.2.0.6:9090", "asia-2 10.2.0.7:9090"}, cells(static(mixed())), "an existing pair is read, each by itself")
+	require.Equal(t, []string{"asia-2 10.2.0.6:9090", "asia-2 10.2.0.7:9090"}, cells(mixed()), "an existing pair is read, each by itself")
 
 	one := options()
 	one.Cells[2].Link = promcfg.Push
@@ -93,9 +100,7 @@ func TestWhoIsReadAndWhoWrites(t *testing.T) {
 // What an existing Prometheus lacks is filled in, and its own labels go.
 func TestAnExistingPrometheusIsMadeOneOfOurs(t *testing.T) {
 	o := mixed()
-	o.Self = []string{"127.91.0.3:9090"}
-	job := loaded(t, o).ScrapeConfigs[1]
-	groups := job.ServiceDiscoveryConfigs[0].(discovery.StaticConfig)
+	job, groups := loaded(t, o).ScrapeConfigs[1], readBy(t, o)
 	require.Len(t, groups, 2)
 	heard := func(target model.LabelSet, series ...string) labels.Labels {
 		got, kept := heard(job, target, labels.FromStrings(series...))

@@ -2,6 +2,7 @@ package cascade_test
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,7 +15,6 @@ import (
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
-	"github.com/prometheus/prometheus/discovery"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
@@ -52,9 +52,7 @@ func heard(job *config.ScrapeConfig, target model.LabelSet, series labels.Labels
 func TestAnEdgeSpeaksForItsOwnCell(t *testing.T) {
 	job := loaded(t, options()).ScrapeConfigs[1]
 	require.False(t, job.HonorLabels)
-	o := options()
-	o.Self = []string{"127.91.0.3:9090"}
-	target := loaded(t, o).ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(discovery.StaticConfig)[1].Labels
+	target := readBy(t, options())[1].Labels
 	require.Equal(t, model.LabelValue("asia-2"), target["cell"])
 	for name, c := range map[string]struct {
 		cell string
@@ -68,7 +66,7 @@ func TestAnEdgeSpeaksForItsOwnCell(t *testing.T) {
 	} {
 		for _, metric := range []string{"cell:heartbeat:timestamp_seconds", "node:unhealthy:info"} {
 			t.Run(name+" "+metric, func(t *testing.T) {
-				series, kept := heard(job, target, labels.FromStrings("__name__", metric, "cell", c.cell, "edge_replica", "a"))
+				series, kept := heard(job, target, labels.FromStrings("__name__", metric, "cell", c.cell, "edge_shard", "0", "edge_replica", "a"))
 				require.Equal(t, c.kept, kept)
 				want := labels.FromStrings("__name__", metric, "geography", "asia", "region", "asia-west", "cell", "asia-2", "edge_shard", "0", "edge_replica", "a")
 				require.True(t, !kept || labels.Equal(want, series), series)
@@ -113,18 +111,16 @@ func TestNoLabelOfASeriesSpeaksForAnotherCell(t *testing.T) {
 	series := func(region, cell, shard, replica, cluster string, value float64) string {
 		m := model.Metric{
 			"__name__": "cluster:nodes:count", "geography": "asia", "region": model.LabelValue(region), "cell": model.LabelValue(cell),
-			"edge_shard": model.LabelValue(shard), "cluster": model.LabelValue(cluster),
+			"edge_shard": model.LabelValue(shard), "edge_replica": model.LabelValue(replica), "cluster": model.LabelValue(cluster),
 		}
-		if replica != "" {
-			m["edge_replica"] = model.LabelValue(replica)
-		}
+		maps.DeleteFunc(m, func(_ model.LabelName, v model.LabelValue) bool { return v == "" })
 		return fmt.Sprintf("%s %g", m, value)
 	}
 	require.ElementsMatch(t, []string{
 		series("east", "c1", "0", "a", "shop", 20),
 		series("south", "c2", "0", "k8s-0", "bank", 7),
-		series("north", "c3", "0", "", "d", 1),
-		series("north", "c3", "0", "", "g", 1),
+		series("north", "c3", "", "", "d", 1),
+		series("north", "c3", "", "", "g", 1),
 		series("north", "c3", "2", "", "i", 1),
 	}, got)
 }

@@ -2,7 +2,6 @@ package promcfg
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"time"
 )
@@ -70,9 +69,17 @@ func CheckInterval(interval time.Duration) error {
 	return nil
 }
 
-// ByteLimit is the most bytes that a body of so many samples may have. Half a
-// kilobyte for a sample is about three times what the contract's series take.
+// ByteLimit is the most bytes that a body of so many samples may have, a power of two.
+// Half a kilobyte for a sample is about three times what the contract's series take.
+//
+// It changes seldom as a fleet grows. With a new one Prometheus begins anew to keep
+// track of what it was told, and hides it for an interval; with a new limit of samples
+// alone it does not.
 func ByteLimit(samples uint) string {
-	const perSample, perMegabyte = 512, 1 << 20
-	return fmt.Sprintf("%.0fMB", math.Max(10, math.Ceil(float64(samples)*perSample/perMegabyte)))
+	const samplesPerMegabyte, least = 1 << 20 / 512, 16
+	megabytes := uint(least)
+	for megabytes*samplesPerMegabyte < samples {
+		megabytes *= 2
+	}
+	return fmt.Sprintf("%dMB", megabytes)
 }

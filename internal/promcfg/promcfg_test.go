@@ -127,9 +127,10 @@ func mustGlobal(t testing.TB) promcfg.Global {
 }
 
 func TestByteLimit(t *testing.T) {
-	require.Equal(t, "10MB", promcfg.ByteLimit(1))
-	require.Equal(t, "10MB", promcfg.ByteLimit(20480))
-	require.Equal(t, "11MB", promcfg.ByteLimit(20481))
+	require.Equal(t, "16MB", promcfg.ByteLimit(1))
+	require.Equal(t, "16MB", promcfg.ByteLimit(32768))
+	require.Equal(t, "32MB", promcfg.ByteLimit(32769))
+	require.Equal(t, "512MB", promcfg.ByteLimit(1<<20))
 }
 
 func TestCheckAddress(t *testing.T) {

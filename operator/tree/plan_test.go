@@ -76,13 +76,13 @@ func stepOf(t *testing.T, made *tree.Tree) string {
 
 var target = regexp.MustCompile(`- (a\d\d):9090`)
 
-// readBy tells which cascades read each cell, from the configurations that are
-// in a folder.
+// readBy tells which cascades read each cell, from the files of targets that are in a
+// folder.
 func readBy(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
 	for name, content := range contents(t, dir) {
-		if !strings.HasPrefix(name, "hub/files/cascade-asia-") || !strings.HasSuffix(name, "/prometheus.yml") {
+		if !strings.HasPrefix(name, "hub/files/cascade-asia-") || !strings.HasSuffix(name, "/targets.yaml") {
 			continue
 		}
 		for _, m := range target.FindAllStringSubmatch(content, -1) {

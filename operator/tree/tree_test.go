@@ -97,8 +97,8 @@ func TestEverythingRenderedIsAccepted(t *testing.T) {
 		"hub/files/alertmanager/", "hub/files/cascade-asia-0/", "hub/files/cascade-europe-0/", "hub/files/central-a/", "hub/files/central-b/", "hub/files/notify/",
 		"hub/manifests/",
 	}, folders)
-	require.Contains(t, string(files["hub/files/cascade-asia-0/prometheus.yml"]), "b:9090")
-	require.NotContains(t, string(files["hub/files/cascade-europe-0/prometheus.yml"]), "b:9090")
+	require.Contains(t, string(files["hub/files/cascade-asia-0/targets.yaml"]), "b:9090")
+	require.NotContains(t, string(files["hub/files/cascade-europe-0/targets.yaml"]), "b:9090")
 	require.Contains(t, string(files["hub/files/alertmanager/alertmanager.yml"]), "http://notify.pharos-system.svc:9095/alertmanager/oncall")
 	require.Empty(t, made.Warnings)
 }
@@ -254,7 +254,7 @@ func TestShards(t *testing.T) {
 	require.Equal(t, cascades, countOf(files, "/files/cascade-"))
 	reading := 0
 	for name, content := range files {
-		if strings.HasSuffix(name, "prometheus.yml") && strings.Contains(name, "cascade-asia") {
+		if strings.HasSuffix(name, "targets.yaml") && strings.Contains(name, "cascade-asia") {
 			reading += strings.Count(string(content), "- a")
 		}
 	}

@@ -217,8 +217,8 @@ func TestDiff(t *testing.T) {
 	said, differs = diff(fleet(t, a, b))
 	require.True(t, differs)
 	require.Contains(t, said, "--- /dev/null\n+++ b/cells/b/files/edge/prometheus.yml\n")
-	require.Contains(t, said, "--- a/hub/files/cascade-asia-0/prometheus.yml\n+++ b/hub/files/cascade-asia-0/prometheus.yml\n")
-	require.Contains(t, said, "+          - b:9090\n")
+	require.Contains(t, said, "--- a/hub/files/cascade-asia-0/targets.yaml\n+++ b/hub/files/cascade-asia-0/targets.yaml\n")
+	require.Contains(t, said, "+    - b:9090\n")
 	require.NotContains(t, said, "README")
 
 	said, differs = diff(fleet(t))

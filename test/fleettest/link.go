@@ -2,18 +2,22 @@ package fleettest
 
 import (
 	"math"
+	"os"
 	"testing"
 	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/config"
 	"github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/discovery/file"
+	"github.com/prometheus/prometheus/discovery/targetgroup"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // Read is a scrape of a lower server's /federate by one of this server's jobs:
@@ -35,26 +39,41 @@ func (s *Server) Read(tb testing.TB, job, address string, from *Server, at time.
 // gets it.
 func targetLabels(tb testing.TB, job *config.ScrapeConfig, address string) map[string]string {
 	tb.Helper()
-	for _, sd := range job.ServiceDiscoveryConfigs {
-		static, ok := sd.(discovery.StaticConfig)
-		if !ok {
-			continue
-		}
-		for _, group := range static {
-			for _, target := range group.Targets {
-				if string(target[model.AddressLabel]) != address {
-					continue
-				}
-				out := map[string]string{"job": job.JobName, "instance": address}
-				for name, v := range group.Labels {
-					out[string(name)] = string(v)
-				}
-				return out
+	for _, group := range targetGroups(tb, job) {
+		for _, target := range group.Targets {
+			if string(target[model.AddressLabel]) != address {
+				continue
 			}
+			out := map[string]string{"job": job.JobName, "instance": address}
+			for name, v := range group.Labels {
+				out[string(name)] = string(v)
+			}
+			return out
 		}
 	}
 	tb.Fatalf("job %q does not scrape %s", job.JobName, address)
 	return nil
+}
+
+// targetGroups are the targets that the job's configuration has, or files beside it.
+func targetGroups(tb testing.TB, job *config.ScrapeConfig) []*targetgroup.Group {
+	tb.Helper()
+	var out []*targetgroup.Group
+	for _, sd := range job.ServiceDiscoveryConfigs {
+		switch sd := sd.(type) {
+		case discovery.StaticConfig:
+			out = append(out, sd...)
+		case *file.SDConfig:
+			for _, name := range sd.Files {
+				raw, err := os.ReadFile(name)
+				require.NoError(tb, err)
+				var groups []*targetgroup.Group
+				require.NoError(tb, yaml.Unmarshal(raw, &groups))
+				out = append(out, groups...)
+			}
+		}
+	}
+	return out
 }
 
 func (s *Server) job(tb testing.TB, name string) *config.ScrapeConfig {

@@ -58,7 +58,7 @@ func New(tb testing.TB, files promcfg.Files) *Server {
 	s := Bare(tb)
 	dir := tb.TempDir()
 	write(tb, dir, files)
-	cfg, err := config.Load(string(files[promcfg.ConfigFile]), slog.New(slog.DiscardHandler))
+	cfg, err := config.LoadFile(filepath.Join(dir, promcfg.ConfigFile), false, slog.New(slog.DiscardHandler))
 	require.NoError(tb, err)
 	s.Config = cfg
 	manager := promrules.NewManager(&promrules.ManagerOptions{
@@ -73,7 +73,7 @@ func New(tb testing.TB, files promcfg.Files) *Server {
 	})
 	for _, name := range cfg.RuleFiles {
 		groups, errs := manager.LoadGroups(time.Duration(cfg.GlobalConfig.EvaluationInterval),
-			cfg.GlobalConfig.ExternalLabels, "http://test", nil, false, filepath.Join(dir, name))
+			cfg.GlobalConfig.ExternalLabels, "http://test", nil, false, name)
 		require.Empty(tb, errs)
 		for _, g := range groups {
 			s.Groups = append(s.Groups, g)
