@@ -150,7 +150,7 @@ func run(t *testing.T, name string, said *testkit.Said, part func(context.Contex
 	return end
 }
 
-// server is the Prometheus in the only pod of a StatefulSet.
+// server is the Prometheus in the only pod of a StatefulSet, once it is ready.
 func (h *hub) server(t *testing.T, name string) *promtest.Server {
 	t.Helper()
 	testkit.Await(t, func() error {
@@ -161,9 +161,15 @@ func (h *hub) server(t *testing.T, name string) *promtest.Server {
 		}
 		return errors.New(name + " is not ready")
 	})
-	address := h.Pod(t, name+"-0").Status.PodIP + ":9090"
-	t.Logf("%s is at %s", name, address)
-	return promtest.Elsewhere(address)
+	s := h.at(t, name)
+	t.Logf("%s is at %s", name, s.Address)
+	return s
+}
+
+// at is that server, whether it is ready or not.
+func (h *hub) at(t *testing.T, name string) *promtest.Server {
+	t.Helper()
+	return promtest.Elsewhere(h.Pod(t, name+"-0").Status.PodIP + ":9090")
 }
 
 // explain shows, of a test that failed, how the pods are.

@@ -181,6 +181,7 @@ func (f *fleet) aHungCentralHoldsTheMove(t *testing.T) {
 	})
 	moving := f.plan(t).Moving
 	require.Positive(t, moving)
+	f.watchedDuringAMove(t, f.centrals[0], f.whole)
 	time.Sleep(3 * interval) // more than the operator takes to look again
 	require.Equal(t, moving, f.plan(t).Moving, "one central has not heard the cells from where they go")
 	require.Equal(t, beside, f.cells[0].divided, "nor clusters from the new server of their edge")
@@ -259,6 +260,8 @@ func (f *fleet) shardsMerge(t *testing.T) {
 	require.NoError(t, f.Admin.Update(t.Context(), changed))
 	f.waitForPlan(t, "a merge", func(p v1alpha1.GeographyStatus) bool { return p.Moving > 0 })
 	f.cells[0].askFor(t, f.hub, 1)
+	f.signal(t, "central-a-0", syscall.SIGSTOP) // which holds the merge
+	f.watchedDuringAMove(t, f.centrals[1], f.merging)
 	f.signal(t, "central-a-0", syscall.SIGKILL)
 	f.waitForPlan(t, "the end of the merge", func(p v1alpha1.GeographyStatus) bool { return p.Moving == 0 })
 	require.Len(t, f.plan(t).Shards, 1)
