@@ -52,7 +52,7 @@ func TestTheTargetsOfACrowdAreInSeveralFiles(t *testing.T) {
 	few, err := cascade.Render(crowd(3))
 	require.NoError(t, err)
 	var groups []promcfg.StaticGroup
-	require.NoError(t, yaml.Unmarshal(few["targets.yaml"], &groups))
+	require.NoError(t, yaml.Unmarshal(few["targets-0-of-1.yaml"], &groups))
 	require.Len(t, groups, 3)
 	for _, g := range groups {
 		require.Equal(t, g, read[g.Labels["cell"]])

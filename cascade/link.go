@@ -61,14 +61,7 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 		Link:     o.Link,
 		Interval: o.Interval,
 	}
-	var targets []promcfg.StaticGroup
-	foreign := false
-	for _, c := range o.Cells {
-		if c.link(o) == promcfg.Pull {
-			targets = append(targets, c.targets(o.Geography)...)
-			foreign = foreign || c.External
-		}
-	}
+	targets, foreign := o.targets()
 	var replicas []string
 	if foreign {
 		replicas = o.ReplicaLabels
@@ -76,6 +69,9 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 	job.Pass = append(placed(replicas), promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
 	scrape := job.Scrape()
 	scrape.HonorLabels = false
+	if o.Link.Of() == promcfg.Push {
+		scrape.Relabel = append(scrape.Relabel, promcfg.Relabel{SourceLabels: []string{linkedLabel}, Regex: "true", Action: "drop"})
+	}
 	files, err := divided(targets)
 	if err != nil {
 		return promcfg.ScrapeConfig{}, nil, err
@@ -84,7 +80,35 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 	return scrape, files, nil
 }
 
-// divided puts targets into files, those of a cell into one.
+// linkedLabel is on the targets of the cells that are heard of as the Options say. Which
+// are read is in the configuration, so that these files do not follow the link: an
+// address arrives also while the link's change waits for a restart.
+const linkedLabel = "__tmp_linked"
+
+// targets are the servers that are read, and those that would be if the link were
+// pulled. Foreign tells whether an existing Prometheus is among them.
+func (o Options) targets() (all []promcfg.StaticGroup, foreign bool) {
+	for _, c := range o.Cells {
+		linked := !c.External && c.Link == ""
+		if !linked && c.link(o) != promcfg.Pull {
+			continue
+		}
+		for _, g := range c.targets(o.Geography) {
+			if linked {
+				g.Labels[linkedLabel] = "true"
+			}
+			all = append(all, g)
+		}
+		foreign = foreign || c.External
+	}
+	return all, foreign
+}
+
+// Targets is what the files of targets are called, before their number.
+const Targets = "targets"
+
+// divided puts targets into files, those of a cell into one. Also a single one is called
+// a piece, so that the operator keeps it in a ConfigMap of its own.
 func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 	const frame, perTarget, perLabel = 24, 8, 8
 	size := func(g promcfg.StaticGroup) int {
@@ -97,8 +121,12 @@ func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 		}
 		return n
 	}
+	pieces := rules.Divide(Targets, ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size)
+	if len(pieces) == 1 {
+		pieces = map[string][]promcfg.StaticGroup{Targets + "-0-of-1.yaml": targets}
+	}
 	files := promcfg.Files{}
-	for name, some := range rules.Divide("targets", ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size) {
+	for name, some := range pieces {
 		var err error
 		if files[name], err = promcfg.Marshal(some); err != nil {
 			return nil, err

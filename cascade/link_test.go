@@ -1,6 +1,8 @@
 package cascade_test
 
 import (
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/discovery/file"
 	"github.com/prometheus/prometheus/discovery/targetgroup"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/relabel"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
@@ -45,18 +48,40 @@ func loaded(t *testing.T, o cascade.Options) *config.Config {
 }
 
 // readBy are the edges that a cascade reads, as Prometheus takes them from the files that
-// its configuration names.
+// its configuration names and relabels them.
 func readBy(t *testing.T, o cascade.Options) []*targetgroup.Group {
 	t.Helper()
 	files, err := cascade.Render(o)
 	require.NoError(t, err)
+	job := loaded(t, o).ScrapeConfigs[1]
 	var out []*targetgroup.Group
-	for _, named := range loaded(t, o).ScrapeConfigs[1].ServiceDiscoveryConfigs[0].(*file.SDConfig).Files {
+	for _, named := range job.ServiceDiscoveryConfigs[0].(*file.SDConfig).Files {
 		var groups []*targetgroup.Group
 		require.NoError(t, yaml.Unmarshal(files[named], &groups))
-		out = append(out, groups...)
+		for _, g := range groups {
+			b := labels.NewBuilder(labels.EmptyLabels())
+			for name, value := range g.Labels {
+				b.Set(string(name), string(value))
+			}
+			if relabel.ProcessBuilder(b, job.RelabelConfigs...) {
+				maps.DeleteFunc(g.Labels, func(name model.LabelName, _ model.LabelValue) bool { return strings.HasPrefix(string(name), "__") })
+				out = append(out, g)
+			}
+		}
 	}
 	return out
+}
+
+// A cascade that waits for the flags of another link has the addresses of its edges
+// meanwhile: its configuration, which waits, says whether they are read.
+func TestTheFilesOfTargetsDoNotFollowTheLink(t *testing.T) {
+	pulled, err := cascade.Render(options())
+	require.NoError(t, err)
+	pushed, err := cascade.Render(pushing())
+	require.NoError(t, err)
+	const name = "targets-0-of-1.yaml"
+	require.Contains(t, string(pulled[name]), "10.2.0.6:9090")
+	require.Equal(t, string(pulled[name]), string(pushed[name]))
 }
 
 func TestRenderLinksAsPrometheusAcceptsThem(t *testing.T) {

@@ -131,12 +131,21 @@ func (w *World) Pod(t testing.TB, name string) *corev1.Pod {
 	return Get(t, w.Admin, name, &corev1.Pod{})
 }
 
-// Text is every file of a ConfigMap in one.
+// Text is every file of a server in one.
 func (w *World) Text(t testing.TB, name string) string {
 	t.Helper()
 	var b strings.Builder
-	for _, file := range w.ConfigMap(t, name).Data {
-		b.WriteString(file)
+	var all corev1.ConfigMapList
+	if err := w.Admin.List(t.Context(), &all, client.InNamespace(w.ConfigMap(t, name).Namespace)); err != nil {
+		t.Fatalf("listing the files of %s: %v", name, err)
+	}
+	for _, c := range all.Items {
+		if part, _, _ := strings.Cut(c.Name, "."); part != name {
+			continue
+		}
+		for _, file := range c.Data {
+			b.WriteString(file)
+		}
 	}
 	return b.String()
 }

@@ -145,8 +145,7 @@ func cellsFeedTheCascade(t *testing.T, w *world) {
 	w.cell(t, "asia-2", "asia")
 	w.cell(t, "lost", "atlantis", "127.93.0.9:9090")
 	w.reconcile(t, "fleet")
-	asia := w.ConfigMap(t, "cascade-asia-0").Data
-	require.Contains(t, asia["prometheus.yml"], "127.93.0.1:9090")
+	require.Contains(t, w.ConfigMap(t, "cascade-asia-0.targets-0").Data["targets-0-of-1.yaml"], "127.93.0.1:9090")
 	require.Contains(t, w.Text(t, "cascade-asia-0"), "asia-2", "an unreachable cell must stay expected")
 	require.NotContains(t, w.Text(t, "cascade-europe-0"), "asia-1")
 	require.NotContains(t, w.Text(t, "central-a"), "cell: lost", "a cell of no geography would be expected for ever")

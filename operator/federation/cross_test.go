@@ -81,7 +81,7 @@ func expectedAs(topology, record, cell string) []string {
 func readers(r Rendered, cell string) []string {
 	var out []string
 	for name, files := range r.Files {
-		if strings.HasPrefix(name, "cascade-") && strings.Contains(string(files["prometheus.yml"]), "cell: "+cell+"\n") {
+		if strings.HasPrefix(name, "cascade-") && strings.Contains(string(files["targets-0-of-1.yaml"]), "cell: "+cell+"\n") {
 			out = append(out, name)
 		}
 	}

@@ -119,7 +119,7 @@ func TestASpoiltStatusIsOutlived(t *testing.T) {
 // readBy are the cells whose edges a cascade reads, as its configuration says.
 func (w *world) readBy(t *testing.T, name string) []string {
 	t.Helper()
-	text := w.ConfigMap(t, name).Data["prometheus.yml"]
+	text := w.ConfigMap(t, name+".targets-0").Data["targets-0-of-1.yaml"]
 	var cells []string
 	for _, cell := range []string{"asia-1", "asia-2"} {
 		if containsLine(text, "cell: "+cell) {

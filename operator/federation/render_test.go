@@ -61,7 +61,7 @@ func TestTiersThatWrite(t *testing.T) {
 		require.Contains(t, string(r.Files["central-"+replica]["prometheus.yml"]), "out_of_order_time_window")
 	}
 	require.Contains(t, set(t, r.Objects, "cascade-europe-0").Spec.Template.Spec.Containers[0].Args, "--web.enable-remote-write-receiver")
-	require.Contains(t, string(cascade["prometheus.yml"]), "edge.example.org:9090", "somebody else's edge is read all the same")
+	require.Contains(t, string(cascade["targets-0-of-1.yaml"]), "edge.example.org:9090", "somebody else's edge is read all the same")
 
 	f.Spec.Link = v1alpha1.Link{}
 	r = offline(t, f, cellIn("asia", "a"))

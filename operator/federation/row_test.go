@@ -17,6 +17,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/promcfg"
 	"github.com/pharos-fleet/pharos/operator/workload"
 )
 
@@ -206,4 +207,25 @@ func (p *pair) cascadeLost(t *testing.T) {
 	})
 	require.Contains(t, p.look(t), "is not ready")
 	p.StatefulSet(t, "cascade-moon-0")
+}
+
+// A cascade is to be written to, for which it needs a flag, and has no turn. Its edges
+// may be made elsewhere meanwhile.
+func (p *pair) addressesPass(t *testing.T) {
+	p.change(t, func(s *v1alpha1.FederationSpec) {
+		s.Link = v1alpha1.Link{Type: v1alpha1.LinkRemoteWrite, ReceiveURL: "http://hub.example.org/{geography}/{shard}/write"}
+	})
+	require.Contains(t, p.look(t), "not restarted")
+	const name = "cascade-europe-0"
+	flags, before := p.StatefulSet(t, name).Spec.Template.Spec.Containers[0].Args, p.ConfigMap(t, name).Data
+	require.NotContains(t, flags, promcfg.ReceiveFlag, "it waits")
+
+	c := &v1alpha1.Cell{ObjectMeta: metav1.ObjectMeta{Name: "europe-1"}}
+	require.NoError(t, p.Admin.Get(t.Context(), client.ObjectKeyFromObject(c), c))
+	c.Status.EdgeEndpoints = []string{"127.93.0.9:9090"}
+	p.SetStatus(t, c)
+	p.look(t)
+	require.Equal(t, before, p.ConfigMap(t, name).Data, "what the flag is for waits with it")
+	require.Contains(t, p.Text(t, name), "127.93.0.9:9090")
+	require.NotContains(t, p.Text(t, name), "127.93.0.3:9090")
 }

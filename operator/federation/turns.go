@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/cascade"
 	"github.com/pharos-fleet/pharos/internal/promapi"
 	"github.com/pharos-fleet/pharos/operator/workload"
 	"github.com/pharos-fleet/pharos/rules"
@@ -38,7 +39,8 @@ func (r *Reconciler) turns(h hub, wanted marked) workload.Turns {
 			}
 			return r.known(r.ears.lacks(ctx, h.f, t))
 		},
-		Row: h.row(),
+		Row:   h.row(),
+		Apart: cascade.Targets,
 		RowLacks: func(ctx context.Context, server string, seen workload.Observation) workload.Lack {
 			ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 			defer cancel()

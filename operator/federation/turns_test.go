@@ -157,6 +157,7 @@ func TestCentralsAreChangedInTurn(t *testing.T) {
 		{"a cascade tries a change for all", p.cascadesInTurn},
 		{"a person lets a change pass", p.personAgrees},
 		{"a cascade that is away gets a change, and the others none", p.cascadeLost},
+		{"addresses of edges reach a cascade that waits", p.addressesPass},
 	} {
 		require.True(t, t.Run(step.name, step.run), "the steps after it would not mean anything")
 	}

@@ -26,7 +26,7 @@ func reads(t *testing.T, out, address string) []string {
 	t.Helper()
 	var cascades []string
 	for path, text := range contents(t, out) {
-		if strings.HasPrefix(path, "hub/files/cascade-") && filepath.Base(path) == "prometheus.yml" && strings.Contains(text, address) {
+		if strings.HasPrefix(path, "hub/files/cascade-") && strings.HasPrefix(filepath.Base(path), "targets-") && strings.Contains(text, address) {
 			cascades = append(cascades, strings.Split(path, "/")[2])
 		}
 	}

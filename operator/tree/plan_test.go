@@ -82,7 +82,7 @@ func readBy(t *testing.T, dir string) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
 	for name, content := range contents(t, dir) {
-		if !strings.HasPrefix(name, "hub/files/cascade-asia-") || !strings.HasSuffix(name, "/targets.yaml") {
+		if !strings.HasPrefix(name, "hub/files/cascade-asia-") || !strings.HasSuffix(name, "/targets-0-of-1.yaml") {
 			continue
 		}
 		for _, m := range target.FindAllStringSubmatch(content, -1) {

@@ -97,8 +97,8 @@ func TestEverythingRenderedIsAccepted(t *testing.T) {
 		"hub/files/alertmanager/", "hub/files/cascade-asia-0/", "hub/files/cascade-europe-0/", "hub/files/central-a/", "hub/files/central-b/", "hub/files/notify/",
 		"hub/manifests/",
 	}, folders)
-	require.Contains(t, string(files["hub/files/cascade-asia-0/targets.yaml"]), "b:9090")
-	require.NotContains(t, string(files["hub/files/cascade-europe-0/targets.yaml"]), "b:9090")
+	require.Contains(t, string(files["hub/files/cascade-asia-0/targets-0-of-1.yaml"]), "b:9090")
+	require.NotContains(t, string(files["hub/files/cascade-europe-0/targets-0-of-1.yaml"]), "b:9090")
 	require.Contains(t, string(files["hub/files/alertmanager/alertmanager.yml"]), "http://notify.pharos-system.svc:9095/alertmanager/oncall")
 	require.Empty(t, made.Warnings)
 }
@@ -145,22 +145,26 @@ func TestFilesAreThoseOfTheObjects(t *testing.T) {
 		if !isServer {
 			continue
 		}
-		found := false
-		for document := range strings.SplitSeq(string(files[dir+"/manifests/"+name+".yaml"]), "\n---\n") {
-			var o struct {
-				Kind string
-				Data map[string]string
+		held := map[string]string{}
+		for path, raw := range files {
+			if !strings.HasPrefix(path, dir+"/manifests/"+name+".") {
+				continue
 			}
-			require.NoError(t, yaml.Unmarshal([]byte(document), &o))
-			if o.Kind == "ConfigMap" {
-				found = true
-				require.Len(t, o.Data, len(content))
-				for file, raw := range content {
-					require.Equal(t, string(raw), o.Data[file])
+			for document := range strings.SplitSeq(string(raw), "\n---\n") {
+				var o struct {
+					Kind string
+					Data map[string]string
+				}
+				require.NoError(t, yaml.Unmarshal([]byte(document), &o))
+				if o.Kind == "ConfigMap" {
+					maps.Copy(held, o.Data)
 				}
 			}
 		}
-		require.True(t, found, server)
+		require.Len(t, held, len(content), server)
+		for file, raw := range content {
+			require.Equal(t, string(raw), held[file])
+		}
 	}
 }
 
@@ -254,7 +258,7 @@ func TestShards(t *testing.T) {
 	require.Equal(t, cascades, countOf(files, "/files/cascade-"))
 	reading := 0
 	for name, content := range files {
-		if strings.HasSuffix(name, "targets.yaml") && strings.Contains(name, "cascade-asia") {
+		if strings.HasSuffix(name, "targets-0-of-1.yaml") && strings.Contains(name, "cascade-asia") {
 			reading += strings.Count(string(content), "- a")
 		}
 	}
@@ -271,7 +275,7 @@ func TestShards(t *testing.T) {
 	made, err = read(t, federation+status, cells[0])
 	files = rendered(t, made, err)
 	for _, shard := range []string{"7", "3"} {
-		require.Contains(t, string(files["hub/files/cascade-asia-"+shard+"/prometheus.yml"]), "a0:9090", "both shards read a moving cell")
+		require.Contains(t, string(files["hub/files/cascade-asia-"+shard+"/targets-0-of-1.yaml"]), "a0:9090", "both shards read a moving cell")
 	}
 	require.NotContains(t, slices.Collect(maps.Keys(files)), "hub/files/cascade-asia-0/prometheus.yml")
 }

@@ -217,7 +217,7 @@ func TestDiff(t *testing.T) {
 	said, differs = diff(fleet(t, a, b))
 	require.True(t, differs)
 	require.Contains(t, said, "--- /dev/null\n+++ b/cells/b/files/edge/prometheus.yml\n")
-	require.Contains(t, said, "--- a/hub/files/cascade-asia-0/targets.yaml\n+++ b/hub/files/cascade-asia-0/targets.yaml\n")
+	require.Contains(t, said, "--- a/hub/files/cascade-asia-0/targets-0-of-1.yaml\n+++ b/hub/files/cascade-asia-0/targets-0-of-1.yaml\n")
 	require.Contains(t, said, "+    - b:9090\n")
 	require.NotContains(t, said, "README")
 

@@ -13,7 +13,7 @@ import (
 const (
 	// maxFiles is how many bytes a ConfigMap may hold.
 	maxFiles = 1 << 20
-	// minMounted is how many pieces of a divided file a pod mounts at least,
+	// minMounted is how many pieces of a file of more than one a pod mounts at least,
 	// whether they are there or not: a fleet that grows must not restart all of
 	// its centrals at once. So many pieces are ten thousand cells.
 	minMounted = 32
@@ -98,7 +98,12 @@ func filesVolume(name, mount, part string, files map[string][]byte) volume {
 	pieces := map[string]int{}
 	for file := range files {
 		if stem, number, ok := rules.PieceOf(file); ok {
-			pieces[stem] = max(minMounted, pieces[stem], number+1)
+			pieces[stem] = max(pieces[stem], number+1)
+		}
+	}
+	for stem, n := range pieces {
+		if n > 1 {
+			pieces[stem] = max(minMounted, n)
 		}
 	}
 	if len(pieces) == 0 {

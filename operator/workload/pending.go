@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,8 +81,11 @@ func (t *turner) changes(ctx context.Context, o runtime.ApplyConfiguration) (boo
 	if err := recode(copied, then); err != nil {
 		return false, err
 	}
-	if now, is := live.(*appsv1.StatefulSet); is {
+	switch now := live.(type) {
+	case *appsv1.StatefulSet:
 		t.brings[now.Name] = brings(now, then.(*appsv1.StatefulSet))
+	case *corev1.ConfigMap:
+		t.same[now.Name] = slices.Equal(sorted(now.Data), sorted(then.(*corev1.ConfigMap).Data))
 	}
 	return !equality.Semantic.DeepEqual(bare(live), bare(then)), nil
 }

@@ -50,6 +50,9 @@ type Turns struct {
 	// RowLacks says what a server of the row, whose pod is ready, still needs before
 	// another may be restarted, or nothing.
 	RowLacks func(ctx context.Context, server string, seen Observation) Lack
+	// Apart is the file, divided into pieces, that needs nothing which a restart brings: the
+	// addresses of targets. It reaches a server of the row also while its other files wait.
+	Apart string
 	// Of is the object that the place is made for. A person lets a change pass by an
 	// annotation of it.
 	Of client.Object
@@ -84,6 +87,8 @@ type turner struct {
 	// brings are the StatefulSets that are to have what they lack as they are, and
 	// that new files may need: a flag, a mount, a ConfigMap that is mounted.
 	brings map[string]bool
+	// same are the ConfigMaps that are to have the files that they have, with other content.
+	same map[string]bool
 	// failed are the servers of the row that could not be looked at or written.
 	failed map[string]error
 }
@@ -104,7 +109,7 @@ func (p Place) ApplyInTurn(ctx context.Context, c client.Client, live client.Rea
 	if err != nil {
 		return Turned{}, errors.Join(append(failed, fmt.Errorf("looking whose turn it is: %w", err))...)
 	}
-	t := turner{Turns: turns, place: p, client: c, seen: seen, brings: map[string]bool{}, failed: map[string]error{}}
+	t := turner{Turns: turns, place: p, client: c, seen: seen, brings: map[string]bool{}, same: map[string]bool{}, failed: map[string]error{}}
 	failed = append(failed, t.changeRow(ctx, servers))
 	for _, pair := range turns.Pairs {
 		failed = append(failed, t.change(ctx, pair, servers[pair.First], servers[pair.Second]))
@@ -206,16 +211,23 @@ func (t *turner) letGo(ctx context.Context, pair Pair, why Lack) error {
 }
 
 // withoutRestart parts a change into what the server may have without being restarted,
-// and what must wait: its StatefulSet, and all files where that brings what they may need.
+// and what must wait: its StatefulSet, and where that brings what files may need all of
+// them but those that are apart.
 func (t *turner) withoutRestart(server string, change Objects) (now, later Objects) {
 	for _, o := range change {
-		if restarts(o) || t.brings[server] {
+		if restarts(o) || (t.brings[server] && !t.isApart(server, o)) {
 			later = append(later, o)
 		} else {
 			now = append(now, o)
 		}
 	}
 	return now, later
+}
+
+// isApart tells whether an object has files that need nothing else. What the server is
+// to find under another name waits with the configuration that names it.
+func (t *turner) isApart(server string, o runtime.ApplyConfiguration) bool {
+	return t.Apart != "" && strings.HasPrefix(Name(o), server+"."+t.Apart+"-") && t.same[Name(o)]
 }
 
 func (t *turner) write(ctx context.Context, objects Objects) error {
