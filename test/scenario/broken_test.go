@@ -59,6 +59,12 @@ func presuming(policies []api.RemediationPolicy, s policy.Snapshot, now time.Tim
 	return p
 }
 
+// deaf knows of no budget.
+func deaf(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	s.Budgets = nil
+	return policy.Decide(policies, s, now)
+}
+
 // TestInvariantsBite lets decisions that are broken on purpose loose on the fleet.
 // The same days pass without a violation when the real ones are made.
 func TestInvariantsBite(t *testing.T) {
@@ -76,6 +82,10 @@ func TestInvariantsBite(t *testing.T) {
 		wasPaused:     {reckless, "node shop-00 paused; node shop-00 down; run 7m"},
 		tooSoon:       {reckless, "node shop-00 down; run 10m; node shop-00 down; run 7m"},
 		hadFailed:     {reckless, "operator asia fails; node shop-00 down; run 90m"},
+		overBudget:    {deaf, "fleet asia mall 4x5; budget b {level: Cell, maxUnavailable: 1}; node shop-00 down; node mall-00 down; run 7m"},
+		overInFlight:  {reckless, "fleet asia mall 4x5; budget b {level: Geography, names: [asia], maxInFlight: 1}; node shop-00 down; node mall-00 down; run 7m"},
+		overWave:      {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},
+		wasFrozen:     {deaf, "budget b {level: Fleet, freeze: Now, reason: drill}; node shop-00 down; run 7m"},
 	} {
 		t.Run(strings.ReplaceAll(rule, " ", "-"), func(t *testing.T) {
 			require.Contains(t, strings.Join(lived(remediator{decide: broken.decide, confirm: blind, writes: -1}, broken.days), "\n"), rule+", ")
@@ -90,7 +100,7 @@ func lived(r remediator, days string) []string {
 	f.addCluster("asia", "shop", 4, 5)
 	f.remediator = r
 	for line := range strings.SplitSeq(days, ";") {
-		f.must(line)
+		f.must(strings.TrimSpace(line))
 	}
 	return f.violations
 }

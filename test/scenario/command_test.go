@@ -39,6 +39,7 @@ func (f *fleet) command(line string) error {
 		"node":   func() error { return f.strike(f.machine(name), what) },
 		"rack":   func() error { return f.strikeRack(name, what) },
 		"policy": func() error { return f.set(&f.policies[0], name) },
+		"budget": func() error { return f.setBudget(name, strings.TrimPrefix(line, "budget "+name)) },
 		"clock": func() error {
 			ahead, err := time.ParseDuration(what)
 			f.ahead[name] = ahead
@@ -145,11 +146,14 @@ func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 	return nil
 }
 
-// calm mends everything but the nodes.
+// calm mends everything but the nodes, and goes on where somebody stopped.
 func (f *fleet) calm() {
 	clear(f.state)
 	clear(f.ahead)
 	f.writes, f.meanwhile = -1, nil
+	for i := range f.budgets {
+		f.budgets[i].Spec.Freeze = ""
+	}
 	f.must("policy all")
 }
 

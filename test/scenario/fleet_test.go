@@ -38,6 +38,7 @@ type fleet struct {
 	machines []*machine
 	centrals []*central
 	policies []api.RemediationPolicy
+	budgets  []api.FleetDisruptionBudget
 	records  []*api.Remediation
 	// state is what is wrong with a part, by its kind and name.
 	state map[string]string

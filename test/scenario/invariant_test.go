@@ -49,6 +49,7 @@ func (f *fleet) judge(m *machine, d policy.Decision) {
 	f.judgeSelection(m, &f.policies[0])
 	f.judgePause(m, &f.policies[0])
 	f.judgeShare(m)
+	f.judgeBudgets(m)
 	f.judgePast(m)
 }
 

@@ -98,7 +98,7 @@ func (f *fleet) keep(d policy.Decision) {
 
 func (f *fleet) fresh(m *machine, d policy.Decision) policy.Fresh {
 	return policy.Fresh{
-		Policy: &f.policies[0], CellPaused: f.state["cell "+m.cell] == "paused", ClusterPaused: f.state["cluster "+m.Cluster] == "paused",
+		Policy: &f.policies[0], Budgets: slices.Clone(f.budgets), CellPaused: f.state["cell "+m.cell] == "paused", ClusterPaused: f.state["cluster "+m.Cluster] == "paused",
 		Machine: m.Machine, Live: f.read(m.cell, m.Cluster, d.Nodes()),
 	}
 }
@@ -149,6 +149,9 @@ func apply(s *api.RemediationStatus, u policy.Update, now metav1.Time) {
 	}
 	if s.RepairedAt == nil && !u.RepairedAt.IsZero() {
 		s.RepairedAt = &metav1.Time{Time: u.RepairedAt}
+	}
+	if u.Phase.Final() {
+		s.EndedAt = &now
 	}
 	if u.Phase == api.RemediationSucceeded {
 		s.VerifiedAt, s.Verification = &now, u.Verification

@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,7 +89,7 @@ func (f *fleet) answer(c *central) policy.Central {
 
 // snapshot is what the remediator reads before it knows its suspects.
 func (f *fleet) snapshot() policy.Snapshot {
-	var s policy.Snapshot
+	s := policy.Snapshot{Budgets: slices.Clone(f.budgets)}
 	for _, c := range f.centrals {
 		s.Centrals = append(s.Centrals, f.answer(c))
 	}
@@ -103,9 +104,9 @@ func (f *fleet) snapshot() policy.Snapshot {
 
 func (f *fleet) inventory(name string) policy.Cell {
 	if f.state["cell "+name] == "unlisted" {
-		return policy.Cell{Name: name, Err: "connection refused"}
+		return policy.Cell{Name: name, Geography: geography(name), Err: "connection refused"}
 	}
-	cell := policy.Cell{Name: name, Paused: f.state["cell "+name] == "paused"}
+	cell := policy.Cell{Name: name, Geography: geography(name), Paused: f.state["cell "+name] == "paused"}
 	for _, m := range f.machines {
 		if m.cell != name {
 			continue
