@@ -48,7 +48,7 @@ func whatIsTooMuchIsRefusedWhole(t *testing.T) {
 	require.Equal(t, 101, limit)
 	testkit.Serve(t, good, crowd{series: limit - 1})
 	testkit.Serve(t, many, crowd{series: limit})
-	testkit.Serve(t, long, crowd{series: 60, fill: strings.Repeat("x", 200_000)})
+	testkit.Serve(t, long, crowd{series: 60, fill: strings.Repeat("x", 300_000)})
 	files, err := cascade.Render(cascade.Options{
 		Geography: geography, Replica: "a", Interval: interval, Contract: &small, ClustersPerCell: 1, Self: []string{at},
 		Cells: []cascade.Cell{

@@ -39,9 +39,9 @@ func (e *teller) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 	at := time.Now().Add(e.lead).UnixMilli()
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	fmt.Fprintf(w, "cell:heartbeat:timestamp_seconds{edge_replica=\"a\"} %.3f %d\n", float64(at)/1000, at)
-	fmt.Fprintf(w, "cell:state_known:bool{edge_replica=\"a\"} 1 %d\n", at)
-	fmt.Fprintf(w, "cluster:nodes:count{cluster=\"shop\",edge_replica=\"a\"} %s %d\n", e.nodes, at)
+	fmt.Fprintf(w, "cell:heartbeat:timestamp_seconds{edge_shard=\"0\",edge_replica=\"a\"} %.3f %d\n", float64(at)/1000, at)
+	fmt.Fprintf(w, "cell:state_known:bool{edge_shard=\"0\",edge_replica=\"a\"} 1 %d\n", at)
+	fmt.Fprintf(w, "cluster:nodes:count{cluster=\"shop\",edge_shard=\"0\",edge_replica=\"a\"} %s %d\n", e.nodes, at)
 }
 
 func (e *teller) turn(change func(*teller)) {
