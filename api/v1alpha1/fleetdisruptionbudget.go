@@ -168,6 +168,10 @@ type FleetDisruptionBudgetStatus struct {
 	// Tightest is, of all that the budget covers, what has the least room left.
 	// +optional
 	Tightest *BudgetRecord `json:"tightest,omitempty"`
+	// FrozenSince is when spec.freeze was first seen, and nothing where it is not set: what
+	// somebody stopped and forgot is told of by this.
+	// +optional
+	FrozenSince *metav1.Time `json:"frozenSince,omitempty"`
 }
 
 // BudgetRecord is how much of a budget was used at a time.

@@ -31,7 +31,7 @@ func (c *Controller) reportBudgets(ctx context.Context, budgets []api.FleetDisru
 
 func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisruptionBudget, r policy.BudgetReport) error {
 	after := before.DeepCopy()
-	after.Status.ObservedGeneration, after.Status.Tightest = before.Generation, r.Tightest
+	after.Status.ObservedGeneration, after.Status.Tightest, after.Status.FrozenSince = before.Generation, r.Tightest, r.FrozenSince
 	meta.SetStatusCondition(&after.Status.Conditions, metav1.Condition{
 		Type: api.ConditionRemediationAllowed, Status: r.Allowed, Reason: string(r.Reason), Message: r.Message,
 		ObservedGeneration: before.Generation, LastTransitionTime: metav1.NewTime(c.now()),
@@ -42,8 +42,20 @@ func (c *Controller) reportBudget(ctx context.Context, before *api.FleetDisrupti
 	written, err := c.writeStatus(ctx, before, after)
 	if written {
 		c.counted[before.Name] = c.now()
+		c.tellBudget(before, after, r)
 	}
 	return err
+}
+
+// tellBudget compares with the status that was read, so that a restart tells nothing
+// twice. A new budget that holds back nothing is no news.
+func (c *Controller) tellBudget(before, after *api.FleetDisruptionBudget, r policy.BudgetReport) {
+	was := meta.FindStatusCondition(before.Status.Conditions, api.ConditionRemediationAllowed)
+	switch {
+	case was == nil && r.Allowed == metav1.ConditionTrue:
+	case was == nil, was.Status != r.Allowed, was.Reason != string(r.Reason):
+		c.bounded(after, r)
+	}
 }
 
 // onlyNumbers spares the API server a write in every round for counts that move.

@@ -2,10 +2,14 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -28,6 +32,27 @@ func (f *fleet) budget(name string) *api.FleetDisruptionBudget {
 	return &b
 }
 
+func (f *fleet) scraped(c *Controller) string {
+	_, metrics := get(f.t, "http://"+c.Addr().String()+"/metrics")
+	return metrics
+}
+
+// told waits for an event on a budget, and says how often it was told.
+func (f *fleet) told(b *api.FleetDisruptionBudget, reason policy.Reason) (n int) {
+	require.EventuallyWithT(f.t, func(t *assert.CollectT) {
+		var list corev1.EventList
+		require.NoError(t, f.client.List(f.t.Context(), &list))
+		n = 0
+		for _, e := range list.Items {
+			if e.InvolvedObject.UID == b.UID && e.Reason == string(reason) {
+				n += int(e.Count)
+			}
+		}
+		require.Positive(t, n)
+	}, 10*time.Second, 50*time.Millisecond)
+	return n
+}
+
 func testFreeze(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.create(freezing("stop"))
@@ -41,10 +66,19 @@ func testFreeze(t *testing.T, config *rest.Config) {
 	frozen := meta.FindStatusCondition(f.budget("stop").Status.Conditions, api.ConditionRemediationAllowed)
 	require.Equal(t, metav1.ConditionFalse, frozen.Status)
 	require.Contains(t, frozen.Message, "storm")
+	since := f.budget("stop").Status.FrozenSince
+	require.NotNil(t, since)
+	gauge := fmt.Sprintf("pharos_remediator_frozen_since_timestamp_seconds{budget=\"stop\"} %s", strconv.FormatFloat(float64(since.Unix()), 'g', -1, 64))
+	another := f.start()
+	f.round(another)
+	require.Equal(t, since, f.budget("stop").Status.FrozenSince, "a restart begins no other freeze")
+	require.Contains(t, f.scraped(another), gauge)
+	require.Equal(t, 1, f.told(f.budget("stop"), policy.ReasonFrozen), "it is told once")
 
 	require.NoError(t, f.client.Delete(t.Context(), freezing("stop")))
 	f.round(c)
 	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
+	require.NotContains(t, f.scraped(c), "pharos_remediator_frozen_since_timestamp_seconds{")
 
 	f.create(freezing("stop"))
 	f.round(c)
@@ -84,6 +118,7 @@ func testBudget(t *testing.T, config *rest.Config) {
 	rem := f.one()
 	require.Equal(t, api.RemediationActing, rem.Status.Phase)
 	require.Len(t, rem.Spec.Budgets, 5)
+	require.Equal(t, 1, f.told(b, policy.ReasonAllowed), "that a budget holds back nothing any more is told")
 	require.Equal(t, "geography asia", rem.Spec.Budgets[3].Domain)
 	require.Equal(t, int32(1), f.budget("pools").Status.Tightest.InFlight)
 

@@ -99,3 +99,15 @@ func (c *Controller) allowed(p *api.RemediationPolicy, r policy.Report) {
 		slog.String("reason", string(r.Reason)), slog.String("message", r.Message))
 	c.recorder.Event(p, kind, string(r.Reason), r.Message)
 }
+
+// bounded tells that a budget begins to hold back repairs, for another reason, or not
+// any more.
+func (c *Controller) bounded(b *api.FleetDisruptionBudget, r policy.BudgetReport) {
+	kind := corev1.EventTypeWarning
+	if r.Allowed == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
+	}
+	c.log.Info("Disruption budget changed", slog.String("FleetDisruptionBudget", b.Name), slog.String("allowed", string(r.Allowed)),
+		slog.String("reason", string(r.Reason)), slog.String("message", r.Message))
+	c.recorder.Event(b, kind, string(r.Reason), r.Message)
+}

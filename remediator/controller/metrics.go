@@ -23,6 +23,7 @@ type metrics struct {
 	unmatched prometheus.Gauge
 	centrals  *prometheus.GaugeVec
 	cells     *prometheus.GaugeVec
+	frozen    *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
@@ -50,8 +51,9 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		unmatched: gauge("nodes_unmatched", "Nodes called unhealthy that no machine of the inventory bears."),
 		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
 		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
+		frozen:    gauges("frozen_since_timestamp_seconds", "When a disruption budget was first seen to be frozen without an end, by budget.", "budget"),
 	}
-	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells)
+	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells, m.frozen)
 	m.initialise(centrals)
 	return m
 }
@@ -130,6 +132,20 @@ func (m *metrics) plan(plan policy.Plan, s policy.Snapshot) {
 	m.cells.Reset()
 	for _, c := range s.Cells {
 		m.cells.WithLabelValues(c.Name).Set(one(c.Err == ""))
+	}
+	if s.BudgetsErr == "" {
+		m.budgets(plan.Budgets)
+	}
+}
+
+// budgets leaves out what is not frozen, and is not asked while they cannot be read:
+// a stop that nobody can see has not ended.
+func (m *metrics) budgets(reports []policy.BudgetReport) {
+	m.frozen.Reset()
+	for _, r := range reports {
+		if r.FrozenSince != nil {
+			m.frozen.WithLabelValues(r.Name).Set(float64(r.FrozenSince.Unix()))
+		}
 	}
 }
 

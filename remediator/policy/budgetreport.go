@@ -23,6 +23,8 @@ type BudgetReport struct {
 	Allowed metav1.ConditionStatus
 	Reason  Reason
 	Message string
+	// FrozenSince is when it was first seen to be frozen without an end; nil if it is not.
+	FrozenSince *metav1.Time
 }
 
 // reportBudgets says how much of each budget is used.
@@ -71,7 +73,7 @@ func (ix *index) pools() []domain {
 }
 
 func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge time.Duration) BudgetReport {
-	report := BudgetReport{Name: b.Name}
+	report := BudgetReport{Name: b.Name, FrozenSince: r.frozenSince(b)}
 	least := 0
 	for _, d := range all {
 		if !d.coveredBy(b) {
@@ -85,6 +87,17 @@ func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge ti
 	}
 	report.Allowed, report.Reason, report.Message = r.state(b, report.Tightest)
 	return report
+}
+
+// frozenSince is what is written down, unless the freeze is new.
+func (r *run) frozenSince(b *api.FleetDisruptionBudget) *metav1.Time {
+	switch {
+	case b.Spec.Freeze != api.Now:
+		return nil
+	case b.Status.FrozenSince != nil:
+		return b.Status.FrozenSince
+	}
+	return &metav1.Time{Time: r.now}
 }
 
 // state is what a person should know of a budget, given what of it is the tightest.
