@@ -34,8 +34,9 @@ import (
 )
 
 const (
-	// callTimeout bounds one reconciliation, all its calls included.
-	callTimeout = time.Minute
+	// callTimeout bounds one reconciliation, all its calls included, and reportTimeout
+	// what is told of it afterwards: a look that took all its time is to be known of.
+	callTimeout, reportTimeout = time.Minute, 10 * time.Second
 	// behind is how long to wait for a cache that lacks what was read live.
 	behind = time.Second
 	// maxParts is how many parts the API keeps.
@@ -117,11 +118,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apierrors.IsConflict(found.followed) {
 		return ctrl.Result{RequeueAfter: behind}, nil // what was read is not what is there any more
 	}
+	telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
+	defer cancel()
 	var err error
-	if found.seen, err = place(f, r.Namespace).Observe(ctx, r.Client); err != nil {
+	if found.seen, err = place(f, r.Namespace).Observe(telling, r.Client); err != nil {
 		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
 	}
-	if err := r.report(ctx, f, found); err != nil {
+	if err := r.report(telling, f, found); err != nil {
 		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
 	}
 	if problem := (*workload.Problem)(nil); errors.As(found.followed, &problem) {

@@ -1,6 +1,7 @@
 package federation
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -114,6 +117,40 @@ func TestASpoiltStatusIsOutlived(t *testing.T) {
 	require.Equal(t, []v1alpha1.CellPlacement{{Name: "asia-1", EdgeShards: 1}}, f.Status.Geographies[0].Cells)
 	ready := meta.FindStatusCondition(f.Status.Conditions, v1alpha1.ConditionReady)
 	require.Contains(t, ready.Message, `geography asia: the plan before has cell "asia-1" on shard -7, which cannot be`)
+}
+
+// ending ends a look when it begins to write.
+type ending struct {
+	client.Client
+	end func()
+}
+
+func (c ending) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+	c.end()
+	return c.Client.Apply(ctx, o, opts...)
+}
+
+// A look whose time is over before all is done tells of that.
+func TestALookThatTakesAllItsTimeIsToldOf(t *testing.T) {
+	w := newWorld(t)
+	w.Create(t, &v1alpha1.Federation{
+		ObjectMeta: metav1.ObjectMeta{Name: "fleet"},
+		Spec: v1alpha1.FederationSpec{
+			Geographies: []v1alpha1.Geography{{Name: "asia"}},
+			Network:     v1alpha1.Network{ServiceAddressing: v1alpha1.ServiceClusterIP},
+		},
+	})
+	w.cell(t, "asia-1", "asia", "127.93.0.1:9090")
+	w.reconcile(t, "fleet")
+
+	ctx, end := context.WithCancel(t.Context())
+	w.r.Client = ending{w.r.Client, end}
+	w.cell(t, "asia-2", "asia", "127.93.0.2:9090")
+	_, err := w.r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: "fleet"}})
+	require.ErrorIs(t, err, context.Canceled)
+	ready := meta.FindStatusCondition(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady)
+	require.Equal(t, metav1.ConditionFalse, ready.Status)
+	require.Contains(t, ready.Message, "context canceled")
 }
 
 // readBy are the cells whose edges a cascade reads, as its configuration says.
