@@ -26,12 +26,14 @@ type RemediationPolicy struct {
 }
 
 // PolicyMode says whether a policy acts.
-// +kubebuilder:validation:Enum=Observe;Act
+// +kubebuilder:validation:Enum=Observe;ActLimited;Act
 type PolicyMode string
 
 const (
 	// ModeObserve decides and reports, and writes to no machine.
 	ModeObserve PolicyMode = "Observe"
+	// ModeActLimited repairs, up to the policy's limit.
+	ModeActLimited PolicyMode = "ActLimited"
 	// ModeAct repairs.
 	ModeAct PolicyMode = "Act"
 )
@@ -41,10 +43,15 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.matchAll) || (has(self.cells) && size(self.cells) > 0) || (has(self.pools) && size(self.pools) > 0)",message="a policy selects cells or pools, or says matchAll: All; an empty selection is not everything"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchAll) || ((!has(self.cells) || size(self.cells) == 0) && (!has(self.pools) || size(self.pools) == 0))",message="matchAll stands alone, without cells or pools"
 // +kubebuilder:validation:XValidation:rule="!has(self.verification) || !has(self.verification.nodeCheck) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= (has(self.timeoutSeconds) ? self.timeoutSeconds : 1800)",message="a node check must end before the repair's deadline: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than timeoutSeconds (1800 when unset)"
+// +kubebuilder:validation:XValidation:rule="has(self.limit) == (has(self.mode) && self.mode == 'ActLimited')",message="limit belongs to mode ActLimited, which needs it"
 type RemediationPolicySpec struct {
-	// Mode unset means Observe.
+	// Mode is Observe to report what would be done, ActLimited to do at most what
+	// limit allows, Act to do it. Unset means Observe.
 	// +optional
 	Mode PolicyMode `json:"mode,omitempty"`
+	// Limit of mode ActLimited.
+	// +optional
+	Limit PolicyLimit `json:"limit,omitempty,omitzero"`
 	// MatchAll selects every machine of the fleet. It must be said.
 	// +optional
 	MatchAll MatchAll `json:"matchAll,omitempty"`
@@ -102,6 +109,17 @@ type RemediationPolicySpec struct {
 	// centrals, the live Node and its Lease. Unset means nothing more.
 	// +optional
 	Verification Verification `json:"verification,omitempty,omitzero"`
+}
+
+// PolicyLimit is how much a policy in mode ActLimited may do.
+type PolicyLimit struct {
+	// PerDay is how many repairs of the policy may begin in any 24 hours, in the
+	// whole fleet, whatever came of them. It is counted from the Remediations that
+	// name the policy. Beyond it machines are held, with reason LimitReached.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	PerDay *int32 `json:"perDay,omitempty"`
 }
 
 // MatchAll is the one word that selects everything.

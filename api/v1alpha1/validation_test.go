@@ -59,6 +59,18 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a gate that lets everything through": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.MaxUnhealthyPercent = ptr.To(int32(100))
 		}), "maxUnhealthyPercent"},
+		"a limit of nothing": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Limit.PerDay = ptr.To(int32(3))
+		}), "limit belongs to mode ActLimited"},
+		"a mode without its limit": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode = v1alpha1.ModeActLimited
+		}), "limit belongs to mode ActLimited"},
+		"a limit that limits to nothing": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Limit.PerDay = v1alpha1.ModeActLimited, ptr.To(int32(0))
+		}), "spec.limit.perDay"},
+		"a mode with its limit": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Limit.PerDay = v1alpha1.ModeActLimited, ptr.To(int32(3))
+		}), ""},
 		"a mode that does not exist": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = "Yes" }), "spec.mode"},
 		"a node check": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", Command: []string{"/check"}, Args: []string{"--all"}}

@@ -59,6 +59,7 @@ func TestRemediator(t *testing.T) {
 		{"node check and hands off", testCheckPaused},
 		{"node check and a crash", testCheckAndCrash},
 		{"freeze", testFreeze},
+		{"limit", testLimit},
 		{"freeze between record and patch", testFreezeBeforePatch},
 		{"budget", testBudget},
 		{"budgets that cannot be read", testBudgetsUnread},

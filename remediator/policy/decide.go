@@ -33,6 +33,8 @@ type run struct {
 	// begins names, for each cell, the one repair that is begun in this round.
 	// What is begun beside it would be measured against a gate without it.
 	begins map[string]string
+	// taken counts, for each policy, the repairs that are begun in this round.
+	taken map[string]int
 	// observed names, for each domain, the repairs that policies which only
 	// observe would do first. They take no place from those that act.
 	observed map[domain][]string
@@ -47,7 +49,7 @@ func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run 
 	r := &run{
 		ix: newIndex(s, now), policies: policies, budgets: sorted(s.Budgets), now: now,
 		bounds: map[domain]limits{}, begun: map[domain]bool{},
-		begins: map[string]string{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
+		begins: map[string]string{}, taken: map[string]int{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
 	r.busy = r.ix.occupy()
 	return r
@@ -276,6 +278,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
 		func() (Reason, string) { return r.earlier(s) },
+		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },
 	} {
 		if reason, message := ask(); reason != "" {
@@ -296,26 +299,6 @@ func (r *run) suspectPath(s subject) (Reason, string) {
 		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, s.ref.Cluster)
 	}
 	return "", ""
-}
-
-// earlier asks what became of earlier repairs of the same hardware. One that failed
-// is not tried again: what a reboot did not mend, another will not.
-func (r *run) earlier(s subject) (Reason, string) {
-	key := identity(s.machine.HardwareID, s.machine.UID)
-	if name := r.ix.failed[key]; name != "" {
-		return ReasonRepairFailed, fmt.Sprintf(
-			"%s of the same hardware failed; look at the machine, then allow another: kubectl annotate remediation %s %s=true",
-			name, name, AnnotationAcknowledged)
-	}
-	last := r.ix.lastEnd[key]
-	left := last.at.Add(s.settings.cooldown).Sub(r.now)
-	switch {
-	case last.at.IsZero() || left <= 0:
-		return "", ""
-	case last.cancelled:
-		return ReasonCooldown, fmt.Sprintf("asked for by %s, which was withdrawn; left alone for another %s", last.name, left.Round(time.Second))
-	}
-	return ReasonCooldown, fmt.Sprintf("repaired by %s, left alone for another %s", last.name, left.Round(time.Second))
 }
 
 func (s subject) wrong() string {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"time"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -78,4 +79,24 @@ func endedAt(rem *api.Remediation, now time.Time) time.Time {
 		return t.Time
 	}
 	return endOf(rem, now)
+}
+
+// earlier asks what became of earlier repairs of the same hardware. One that failed
+// is not tried again: what a reboot did not mend, another will not.
+func (r *run) earlier(s subject) (Reason, string) {
+	key := identity(s.machine.HardwareID, s.machine.UID)
+	if name := r.ix.failed[key]; name != "" {
+		return ReasonRepairFailed, fmt.Sprintf(
+			"%s of the same hardware failed; look at the machine, then allow another: kubectl annotate remediation %s %s=true",
+			name, name, AnnotationAcknowledged)
+	}
+	last := r.ix.lastEnd[key]
+	left := last.at.Add(s.settings.cooldown).Sub(r.now)
+	switch {
+	case last.at.IsZero() || left <= 0:
+		return "", ""
+	case last.cancelled:
+		return ReasonCooldown, fmt.Sprintf("asked for by %s, which was withdrawn; left alone for another %s", last.name, left.Round(time.Second))
+	}
+	return ReasonCooldown, fmt.Sprintf("repaired by %s, left alone for another %s", last.name, left.Round(time.Second))
 }

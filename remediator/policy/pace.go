@@ -221,6 +221,7 @@ func (r *run) take(s subject, p place, name string) {
 		return
 	}
 	r.begins[s.ref.Cell] = name
+	r.taken[s.settings.name]++
 	for _, d := range all {
 		r.begun[d] = true
 	}

@@ -75,6 +75,9 @@ const (
 	ReasonLoneMachine Reason = "LoneMachine"
 	// ReasonCooldown means that the machine was repaired a short while ago.
 	ReasonCooldown Reason = "Cooldown"
+	// ReasonLimitReached means that a policy in mode ActLimited has begun as many
+	// repairs as it may in a day.
+	ReasonLimitReached Reason = "LimitReached"
 	// ReasonObserveOnly means that the policy would act, but only observes.
 	ReasonObserveOnly Reason = "ObserveOnly"
 	// ReasonNodeCheckConflict means that policies which select the same machine ask
@@ -147,7 +150,7 @@ func HoldReasons() []Reason {
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
-		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonObserveOnly,
+		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
 	}
 }
 

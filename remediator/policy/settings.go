@@ -12,9 +12,11 @@ const defaultEvidenceAge = 60
 
 // settings are a policy with its defaults resolved.
 type settings struct {
-	name        string
-	paused      bool
-	observe     bool
+	name    string
+	paused  bool
+	observe bool
+	// perDay is how many repairs may begin in a day. Nil means any number.
+	perDay      *int32
 	action      api.RemediationAction
 	unhealthy   time.Duration
 	evidenceAge time.Duration
@@ -38,6 +40,10 @@ func resolve(p *api.RemediationPolicy) settings {
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
 
 		verification: p.Spec.Verification,
+	}
+	if p.Spec.Mode == api.ModeActLimited {
+		// The API refuses a mode without its limit, and so does this.
+		s.perDay, s.observe = p.Spec.Limit.PerDay, p.Spec.Limit.PerDay == nil
 	}
 	if s.action == "" {
 		s.action = api.ActionReboot

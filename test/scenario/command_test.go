@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
@@ -136,6 +138,8 @@ func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 		p.Spec.MatchAll = ""
 	case "elsewhere":
 		p.Spec.MatchAll, p.Spec.Pools = "", []string{"elsewhere"}
+	case "limited":
+		p.Spec.Mode, p.Spec.Limit.PerDay = api.ModeActLimited, ptr.To(int32(1))
 	case "observes":
 		p.Spec.Mode = api.ModeObserve
 	case "paused":
@@ -173,7 +177,7 @@ func (f *fleet) settle() error {
 // expect holds what a script is about, which is not rewritten with the transcript:
 // "requests N", "repair-N PHASE REASON", "NODE VERDICT REASON".
 func (f *fleet) expect(wanted string) error {
-	facts := []string{fmt.Sprintf("requests %d", f.requests)}
+	facts := []string{fmt.Sprintf("requests %d", len(f.asked))}
 	for _, rem := range f.records {
 		facts = append(facts, fmt.Sprintf("%s %s %s", f.alias(rem.Name), phase(rem), rem.Status.Reason))
 	}

@@ -21,6 +21,7 @@ const (
 	wasPaused     = "a repair of what is paused"
 	tooSoon       = "a repair within the cooldown"
 	hadFailed     = "a repair after one that failed"
+	pastLimit     = "a repair beyond the policy's limit"
 )
 
 // The limits of a policy that says nothing of them, as the API documents them.
@@ -47,6 +48,7 @@ func (f *fleet) judge(m *machine, d policy.Decision) {
 	f.judgeEvidence(m)
 	f.judgeLive(m)
 	f.judgeSelection(m, &f.policies[0])
+	f.judgeLimit(m, &f.policies[0])
 	f.judgePause(m, &f.policies[0])
 	f.judgeShare(m)
 	f.judgeBudgets(m)
@@ -90,8 +92,25 @@ func (f *fleet) judgeSelection(m *machine, p *api.RemediationPolicy) {
 	some := len(p.Spec.Cells)+len(p.Spec.Pools) > 0 &&
 		(len(p.Spec.Cells) == 0 || slices.Contains(p.Spec.Cells, m.cell)) &&
 		(len(p.Spec.Pools) == 0 || slices.Contains(p.Spec.Pools, m.Pool))
-	if p.Spec.Mode != api.ModeAct || p.Spec.MatchAll != api.MatchAllMachines && !some {
+	if p.Spec.Mode != api.ModeAct && p.Spec.Mode != api.ModeActLimited ||
+		p.Spec.MatchAll != api.MatchAllMachines && !some {
 		f.violate(notSelected, "%s by policy %s", m.Name, p.Name)
+	}
+}
+
+// judgeLimit counts what was really asked for, whatever is written down of it.
+func (f *fleet) judgeLimit(m *machine, p *api.RemediationPolicy) {
+	if p.Spec.Mode != api.ModeActLimited {
+		return
+	}
+	n := 0
+	for _, at := range f.asked {
+		if f.now.Sub(at) < 24*time.Hour {
+			n++
+		}
+	}
+	if p.Spec.Limit.PerDay == nil || n >= int(*p.Spec.Limit.PerDay) {
+		f.violate(pastLimit, "%s after %d", m.Name, n)
 	}
 }
 

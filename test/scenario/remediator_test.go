@@ -22,8 +22,8 @@ type remediator struct {
 	writes int
 	// meanwhile happens between the next record and the last look.
 	meanwhile []string
-	// requests counts what was asked for.
-	requests int
+	// asked is when each request was written.
+	asked []time.Time
 	// told is the last verdict on each machine and policy, for the transcript only.
 	told map[string]string
 }
@@ -106,7 +106,7 @@ func (f *fleet) fresh(m *machine, d policy.Decision) policy.Fresh {
 // ask writes the request on the machine, right or wrong.
 func (f *fleet) ask(m *machine, d policy.Decision, startBefore time.Time) {
 	f.judge(m, d)
-	f.requests++
+	f.asked = append(f.asked, f.now)
 	m.touched = f.now
 	m.Request = &api.RemediationRequest{
 		ID: d.Name, Action: d.Spec.Action, StartBefore: metav1.NewTime(startBefore), Deadline: d.Spec.Deadline, HardwareID: d.Spec.Target.HardwareID,

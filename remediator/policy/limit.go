@@ -1,0 +1,93 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+)
+
+// limitWindow is what the limit of a policy in mode ActLimited counts over.
+const limitWindow = 24 * time.Hour
+
+// limit asks whether the policy has begun as many repairs as it may in a day. A request
+// that stands was counted when it was made, and is not taken back for a lower limit.
+func (r *run) limit(s subject) (Reason, string) {
+	if s.settings.perDay == nil || s.standing {
+		return "", ""
+	}
+	most := int(*s.settings.perDay)
+	asked := r.askedFor(s.settings.name, r.own(s))
+	n := len(asked) + r.taken[s.settings.name]
+	if n < most {
+		return "", ""
+	}
+	return ReasonLimitReached, fmt.Sprintf(
+		"policy %s has begun %d repairs in the last 24 hours and may begin %d%s; look at them, then wait or raise spec.limit.perDay",
+		s.settings.name, n, most, r.until(r.roomAt(asked, most)))
+}
+
+// askedFor is when each repair of a policy was asked for, save one, the longest ago
+// first. What was tried counts, since nobody may have been able to write down that the
+// request stands. So do a record on a machine that cannot be seen, and a place that
+// another remediator took and may be about to use, whichever policy it did so for.
+func (r *run) askedFor(policy, own string) []time.Time {
+	var times []time.Time
+	reserved := r.reserved(own)
+	for i := range r.ix.snapshot.Remediations {
+		rem := &r.ix.snapshot.Remediations[i]
+		at := tried(rem)
+		if at.IsZero() && (reserved[rem.Name] || r.mayStand(rem)) {
+			at = r.now
+		}
+		delete(reserved, rem.Name)
+		if rem.Spec.PolicyName == policy && rem.Name != own && at.After(r.now.Add(-limitWindow)) {
+			times = append(times, at)
+		}
+	}
+	for range reserved {
+		times = append(times, r.now)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	return times
+}
+
+// reserved names the repairs, save one, for which a place is kept.
+func (r *run) reserved(own string) map[string]bool {
+	names := map[string]bool{}
+	for _, one := range r.ix.snapshot.Reservations {
+		if one.Name != own && !one.Over(r.now) {
+			names[one.Name] = true
+		}
+	}
+	return names
+}
+
+// mayStand says whether a record of which nobody said that it was asked for may have
+// been.
+func (r *run) mayStand(rem *api.Remediation) bool {
+	if phase(rem).Final() {
+		return false
+	}
+	p, seen := r.ix.byUID[rem.Spec.Target.MachineUID]
+	return !seen || phase(rem) != api.RemediationPending || standing(rem, p.machine)
+}
+
+// roomAt is when enough of what was asked for is a day old; zero if that is not known,
+// because this round alone begins as many.
+func (r *run) roomAt(asked []time.Time, most int) time.Time {
+	if over := len(asked) - most; over >= 0 {
+		return asked[over].Add(limitWindow)
+	}
+	return time.Time{}
+}
+
+// until brings the next check forward to the given time, and names it.
+func (r *run) until(at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	r.lookAt(at)
+	return ", the next at " + at.UTC().Format(time.RFC3339)
+}
