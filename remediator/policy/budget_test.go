@@ -252,6 +252,29 @@ func TestBudgetsThatAreNotRead(t *testing.T) {
 	require.Equal(t, metav1.ConditionFalse, plan.Policies[0].Allowed)
 }
 
+// A policy all of whose machines are held by freezes and budgets says so; one that
+// repairs something, or waits for something else, does not.
+func TestAPolicyThatBudgetsHoldSaysSo(t *testing.T) {
+	w := newWorld(3, 20, 5)
+	w.fail("shop-1-00")
+	w.bound("move", api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, Names: []string{"cell-1"}, Freeze: api.Now, Reason: "move"})
+	report := w.decide().Policies[0]
+	require.Equal(t, metav1.ConditionUnknown, report.Allowed)
+	require.Equal(t, policy.ReasonFrozen, report.Reason)
+	require.Contains(t, report.Message, "all 1 machines that wait are held by a freeze or a budget, machine shop-1-00 in cell cell-1: ")
+	require.Contains(t, report.Message, "(move)")
+
+	w.fail("shop-2-00")
+	plan := w.decide()
+	require.Len(t, acts(plan), 1)
+	require.Equal(t, metav1.ConditionTrue, plan.Policies[0].Allowed, "it repairs the other")
+
+	w.bound("none", api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, Names: []string{"cell-2"}, MinAvailable: ptr.To(int32(1000))})
+	report = w.decide().Policies[0]
+	require.Equal(t, metav1.ConditionUnknown, report.Allowed)
+	require.Contains(t, report.Message, "all 2 machines")
+}
+
 func TestReportsOfBudgets(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec     api.FleetDisruptionBudgetSpec

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,8 +15,27 @@ func (r *run) report() {
 	for _, p := range r.policies {
 		report := Report{Name: p.Name, Unhealthy: unhealthy[p.Name], Holds: holds[p.Name]}
 		report.Allowed, report.Reason, report.Message = r.allowed(p)
+		if acting := unhealthy[p.Name] > len(report.Holds); report.Allowed == metav1.ConditionTrue && !acting {
+			report.bounded()
+		}
 		r.plan.Policies = append(r.plan.Policies, report)
 	}
+}
+
+// bounded says so where a freeze or a budget holds everything that waits: somebody who
+// looks at the policy would take it for one that repairs. It goes on repairing what
+// they do not cover, so that it is Unknown whether it may act. A repair that waits for
+// another to end is the ordinary pace, and no news.
+func (r *Report) bounded() {
+	if len(r.Holds) == 0 || slices.ContainsFunc(r.Holds, func(d Decision) bool {
+		return d.Reason != ReasonFrozen && d.Reason != ReasonBudgetExceeded
+	}) {
+		return
+	}
+	first := r.Holds[0]
+	r.Allowed, r.Reason = metav1.ConditionUnknown, first.Reason
+	r.Message = fmt.Sprintf("all %d machines that wait are held by a freeze or a budget, machine %s in cell %s: %s",
+		len(r.Holds), first.Machine.Name, first.Cell, first.Message)
 }
 
 // countUnhealthy counts, by policy, the machines that stand in a decision or under repair.
