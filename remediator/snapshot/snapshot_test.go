@@ -70,6 +70,38 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A budget that the API would refuse is never read by a remediator.
+func TestRefusedBudgets(t *testing.T) {
+	const good = "\nbudgets:\n- metadata: {name: b}\n  spec: {level: Cell, maxUnavailable: 3}\n"
+	read(t, byHand(t)+good)
+	for name, c := range map[string]struct{ from, to, says string }{
+		"a level that is none": {"level: Cell", "level: Cel", "budgets[0]: spec.level: Unsupported value"},
+		"no level":             {"level: Cell, ", "", "budgets[0]: spec.level: "},
+		"a bound of nothing":   {"maxUnavailable: 3", "maxUnavailable: 0", "budgets[0]: spec.maxUnavailable: Invalid value: 0"},
+		"more than half":       {"maxUnavailable: 3", "maxUnavailablePercent: 51", "budgets[0]: spec.maxUnavailablePercent: Invalid value: 51"},
+		"a stop of no reason":  {"maxUnavailable: 3", "freeze: Now", "budgets[0]: spec: "},
+		"no name":              {"{name: b}", "{}", "budgets[0].metadata.name: is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := snapshot.Read(strings.NewReader(byHand(t) + strings.Replace(good, c.from, c.to, 1)))
+			require.ErrorContains(t, err, c.says)
+		})
+	}
+}
+
+// What each budget counted stands in the verdict.
+func TestAVerdictHasBudgets(t *testing.T) {
+	s := read(t, byHand(t)+"\nbudgets:\n- metadata: {name: b}\n  spec: {level: Cell, maxUnavailable: 3, maxInFlight: 2}\n- metadata: {name: lost}\n  spec: {level: Cell, names: [nowhere], maxInFlight: 2}\n")
+	v := snapshot.VerdictOf(s.Decide(), s.Now)
+	require.Len(t, v.Budgets, 2)
+	require.Equal(t, int32(1), v.Budgets[0].Tightest.Unavailable)
+	require.Nil(t, v.Budgets[1].Tightest)
+	var out bytes.Buffer
+	require.NoError(t, v.Text(&out))
+	require.Regexp(t, `b +True +Allowed +cell asia-1 +5 +1 of at most 2 +\d of at most 2 +there is room`, out.String())
+	require.Regexp(t, `lost +Unknown +NoTargets +- +- +- +- +it covers no machine`, out.String())
+}
+
 func TestPolicies(t *testing.T) {
 	const good = "apiVersion: pharos.dev/v1alpha1\nkind: RemediationPolicy\nmetadata: {name: a}\nspec: {matchAll: All}\n"
 	policies, err := snapshot.ReadPolicies([]byte("# why\n---\n" + good + "---\n" + strings.Replace(good, "a}", "b}", 1)))

@@ -1,8 +1,11 @@
 package snapshot
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/pharos-fleet/pharos/internal/crd"
 )
 
 // problems are what is wrong with a snapshot, each with its place.
@@ -49,8 +52,9 @@ func (s Snapshot) validate() error {
 	budgets := once{}
 	for i := range s.Budgets {
 		at := fmt.Sprintf("budgets[%d]", i)
-		p.named(at, "metadata.name", s.Budgets[i].Name, "spec.level", string(s.Budgets[i].Spec.Level))
+		p.named(at, "metadata.name", s.Budgets[i].Name)
 		budgets.add(&p, at, s.Budgets[i].Name)
+		p.refused(at, "FleetDisruptionBudget", s.Budgets[i])
 	}
 	s.validateCells(&p)
 	s.validateCentrals(&p)
@@ -62,6 +66,23 @@ func (s Snapshot) validate() error {
 		records.add(&p, at, s.Remediations[i].Name)
 	}
 	return errors.Join(p...)
+}
+
+// refused adds what an API server would not take. No remediator ever reads such an
+// object, so that a decision about one would tell nothing.
+func (p *problems) refused(at, kind string, object any) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		p.add(at, "writing it as JSON: %s", err)
+		return
+	}
+	found, err := crd.Check(kind, raw)
+	if err != nil {
+		p.add(at, "%s", err)
+	}
+	for _, problem := range found {
+		p.add(at, "%s", problem.Err)
+	}
 }
 
 func (s Snapshot) validateCells(p *problems) {

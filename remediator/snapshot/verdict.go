@@ -27,6 +27,8 @@ type Verdict struct {
 	// Withdrawals are the requests that are to be taken off machines, by cell and machine.
 	Withdrawals []string `json:"withdrawals,omitempty"`
 	Policies    []Policy `json:"policies"`
+	// Budgets has what of each FleetDisruptionBudget is the tightest, as it was counted.
+	Budgets []Budget `json:"budgets,omitempty"`
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
 	Unmatched int `json:"unmatched,omitempty"`
 	// NextCheck is when waiting alone changes a decision; nil means never.
@@ -66,6 +68,16 @@ type Policy struct {
 	Unhealthy int                    `json:"unhealthy"`
 }
 
+// Budget says how much of a budget is used.
+type Budget struct {
+	Name    string                 `json:"name"`
+	Allowed metav1.ConditionStatus `json:"allowed"`
+	Reason  policy.Reason          `json:"reason"`
+	Message string                 `json:"message"`
+	// Tightest is what has the least room left; nil if the budget covers nothing.
+	Tightest *api.BudgetRecord `json:"tightest,omitempty"`
+}
+
 // VerdictOf tells of a plan what a reader needs.
 func VerdictOf(plan policy.Plan, now time.Time) Verdict {
 	v := Verdict{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: VerdictKind}, Now: now, Unmatched: plan.Unmatched}
@@ -83,6 +95,9 @@ func VerdictOf(plan policy.Plan, now time.Time) Verdict {
 	}
 	for _, r := range plan.Policies {
 		v.Policies = append(v.Policies, Policy{Name: r.Name, Allowed: r.Allowed, Reason: r.Reason, Message: r.Message, Unhealthy: r.Unhealthy})
+	}
+	for _, b := range plan.Budgets {
+		v.Budgets = append(v.Budgets, Budget{Name: b.Name, Allowed: b.Allowed, Reason: b.Reason, Message: b.Message, Tightest: b.Tightest})
 	}
 	if !plan.NextCheck.IsZero() {
 		v.NextCheck = &plan.NextCheck
@@ -122,6 +137,7 @@ func (v Verdict) Text(to io.Writer) error {
 	for _, p := range v.Policies {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.Name, p.Allowed, p.Reason, p.Unhealthy, cmp.Or(p.Message, "-"))
 	}
+	v.budgets(w)
 	if v.Unmatched > 0 {
 		fmt.Fprintf(w, "\n%d unhealthy nodes belong to no machine of the inventory.\n", v.Unmatched)
 	}
@@ -129,4 +145,26 @@ func (v Verdict) Text(to io.Writer) error {
 		fmt.Fprintf(w, "\nWaiting alone changes something at %s.\n", v.NextCheck.UTC().Format(time.RFC3339))
 	}
 	return w.Flush()
+}
+
+// budgets has "-" for a budget that covers nothing, and a number alone where nothing bounds it.
+func (v Verdict) budgets(to io.Writer) {
+	if len(v.Budgets) > 0 {
+		fmt.Fprintln(to, "\nBUDGET\tALLOWED\tREASON\tTIGHTEST\tMACHINES\tUNAVAILABLE\tIN FLIGHT\tWHY")
+	}
+	for _, b := range v.Budgets {
+		domain, machines, unavailable, inFlight := "-", "-", "-", "-"
+		if t := b.Tightest; t != nil {
+			domain, machines = t.Domain, fmt.Sprint(t.Machines)
+			unavailable, inFlight = atMost(t.Unavailable, t.MaxUnavailable), atMost(t.InFlight, t.MaxInFlight)
+		}
+		fmt.Fprintf(to, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", b.Name, b.Allowed, b.Reason, domain, machines, unavailable, inFlight, b.Message)
+	}
+}
+
+func atMost(n int32, most *int32) string {
+	if most == nil {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d of at most %d", n, *most)
 }
