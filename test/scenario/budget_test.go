@@ -104,7 +104,7 @@ func (f *fleet) judgeUnavailable(level api.BudgetLevel, m *machine, covering []a
 			continue
 		}
 		all++
-		if f.repairing(o) || !o.alive && f.now.Sub(o.changed) >= time.Minute {
+		if f.holdsPlace(o) || !o.alive && f.now.Sub(o.changed) >= time.Minute {
 			bad++
 		}
 	}
@@ -137,11 +137,24 @@ func mostUnavailable(level api.BudgetLevel, n int, covering []api.FleetDisruptio
 	return most
 }
 
+// holdsPlace leaves out a request that was answered or has lapsed, and whose repair is
+// over: nothing comes of it any more but that it is taken away.
+func (f *fleet) holdsPlace(m *machine) bool {
+	if m.Request != nil && m.job == nil {
+		rem := f.record(m.Request.ID)
+		answered := m.Response != nil && m.Response.ID == m.Request.ID || !f.now.Before(m.Request.StartBefore.Add(maxSkew))
+		if answered && rem != nil && phase(rem).Final() {
+			return false
+		}
+	}
+	return f.repairing(m)
+}
+
 // judgeInFlight counts the repair that is about to begin with those that have.
 func (f *fleet) judgeInFlight(level api.BudgetLevel, m *machine, covering []api.FleetDisruptionBudgetSpec) {
 	n := 1
 	for _, o := range f.machines {
-		if o != m && together(level, m, o) && f.repairing(o) {
+		if o != m && together(level, m, o) && f.holdsPlace(o) {
 			n++
 		}
 	}
