@@ -17,6 +17,10 @@ func (r *run) limit(s subject) (Reason, string) {
 	if s.settings.perDay == nil || s.standing {
 		return "", ""
 	}
+	if of := r.recordedBy(s.pending); of != "" && of != s.settings.name {
+		return ReasonLimitReached, fmt.Sprintf("%s is written down by policy %s, which would have to count it; policy %s, which speaks for the machine now, waits until that is over",
+			s.pending, of, s.settings.name)
+	}
 	most := int(*s.settings.perDay)
 	asked := r.askedFor(s.settings.name, r.own(s))
 	n := len(asked) + r.taken[s.settings.name]
@@ -26,6 +30,16 @@ func (r *run) limit(s subject) (Reason, string) {
 	return ReasonLimitReached, fmt.Sprintf(
 		"policy %s has begun %d repairs in the last 24 hours and may begin %d%s; look at them, then wait or raise spec.limit.perDay",
 		s.settings.name, n, most, r.until(r.roomAt(asked, most)))
+}
+
+// recordedBy is the policy that wrote a repair down, or nothing.
+func (r *run) recordedBy(repair string) string {
+	for i := range r.ix.snapshot.Remediations {
+		if rem := &r.ix.snapshot.Remediations[i]; rem.Name == repair && !phase(rem).Final() {
+			return rem.Spec.PolicyName
+		}
+	}
+	return ""
 }
 
 // askedFor is when each repair of a policy was asked for, save one, the longest ago
@@ -71,13 +85,16 @@ func (r *run) mayStand(rem *api.Remediation) bool {
 		return false
 	}
 	p, seen := r.ix.byUID[rem.Spec.Target.MachineUID]
+	if seen && p.machine.Response != nil && p.machine.Response.ID == rem.Name {
+		return true
+	}
 	return !seen || phase(rem) != api.RemediationPending || standing(rem, p.machine)
 }
 
 // roomAt is when enough of what was asked for is a day old; zero if that is not known,
-// because this round alone begins as many.
+// because this round alone begins as many, or nobody knows when one was asked for.
 func (r *run) roomAt(asked []time.Time, most int) time.Time {
-	if over := len(asked) - most; over >= 0 {
+	if over := len(asked) - most; over >= 0 && asked[over].Before(r.now) {
 		return asked[over].Add(limitWindow)
 	}
 	return time.Time{}

@@ -47,6 +47,20 @@ func TestALimitedPolicyBeginsNoMoreInADay(t *testing.T) {
 	require.Empty(t, acts(w.decide()), "no limit is not any number")
 }
 
+// A machine that another policy had a repair written down for is not begun with: that one
+// would be counted by nobody.
+func TestALimitedPolicyBeginsNothingOfAnother(t *testing.T) {
+	w := limited(1, 1)
+	d := w.decide().Decisions[0]
+	rem := api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: d.Name, CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))}, Spec: d.Spec}
+	w.Remediations = append(w.Remediations, rem)
+	require.Equal(t, []string{"shop-0-00 Act Unhealthy"}, verdicts(w.decide()), "its own goes on")
+	w.Remediations[0].Spec.PolicyName = "another"
+	plan := w.decide()
+	require.Equal(t, []string{"shop-0-00 Hold LimitReached"}, verdicts(plan))
+	require.Contains(t, plan.Decisions[0].Message, d.Name+" is written down by policy another")
+}
+
 // What may stand on a machine though nobody could write it down counts.
 func TestALimitCountsWhatMayHaveBegun(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -59,6 +73,11 @@ func TestALimitCountsWhatMayHaveBegun(t *testing.T) {
 		}, 0},
 		"asked for, and not written down": {func(w *world, rem *api.Remediation) {
 			w.asked(rem, "")
+			rem.Status.ActedAt = nil
+		}, 0},
+		"answered, and not written down": {func(w *world, rem *api.Remediation) {
+			w.asked(rem, api.RepairSucceeded)
+			w.machine("shop-1-00").Request = nil
 			rem.Status.ActedAt = nil
 		}, 0},
 		"on a machine that cannot be seen": {func(w *world, _ *api.Remediation) { w.Cells[1].Err = "away"; w.Cells[1].Machines = nil }, 0},

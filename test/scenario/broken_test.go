@@ -65,6 +65,13 @@ func deaf(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) po
 	return policy.Decide(policies, s, now)
 }
 
+// unlimited overlooks that a policy is limited.
+func unlimited(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	free := *policies[0].DeepCopy()
+	free.Spec.Mode, free.Spec.Limit = api.ModeAct, api.PolicyLimit{}
+	return policy.Decide([]api.RemediationPolicy{free}, s, now)
+}
+
 // TestInvariantsBite lets decisions that are broken on purpose loose on the fleet.
 // The same days pass without a violation when the real ones are made.
 func TestInvariantsBite(t *testing.T) {
@@ -85,6 +92,7 @@ func TestInvariantsBite(t *testing.T) {
 		overBudget:    {deaf, "fleet asia mall 4x5; budget b {level: Cell, maxUnavailable: 1}; node shop-00 down; node mall-00 down; run 7m"},
 		overInFlight:  {reckless, "fleet asia mall 4x5; budget b {level: Geography, names: [asia], maxInFlight: 1}; node shop-00 down; node mall-00 down; run 7m"},
 		overWave:      {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},
+		pastLimit:     {unlimited, "fleet europe bank 4x5; policy limited; node shop-00 down; run 15m; node bank-00 down; run 7m"},
 		wasFrozen:     {deaf, "budget b {level: Fleet, freeze: Now, reason: drill}; node shop-00 down; run 7m"},
 	} {
 		t.Run(strings.ReplaceAll(rule, " ", "-"), func(t *testing.T) {
