@@ -74,8 +74,11 @@ func TestTheConfigurationStaysWhileCellsChange(t *testing.T) {
 	before, err := cascade.Render(options())
 	require.NoError(t, err)
 	for name, change := range map[string]func(*cascade.Options){
-		"a cell joins":          func(o *cascade.Options) { o.Cells[2].Endpoints = []string{"10.3.0.1:9090"} },
-		"a cell goes":           func(o *cascade.Options) { o.Cells = o.Cells[1:] },
+		"a cell joins": func(o *cascade.Options) { o.Cells[2].Endpoints = []string{"10.3.0.1:9090"} },
+		"a cell goes":  func(o *cascade.Options) { o.Cells = o.Cells[1:] },
+		"an existing one joins": func(o *cascade.Options) {
+			o.Cells[2].External, o.Cells[2].Endpoints = true, []string{"10.3.0.1:9090"}
+		},
 		"all go":                func(o *cascade.Options) { o.Cells = nil },
 		"an edge is elsewhere":  func(o *cascade.Options) { o.Cells[0].Endpoints[0] = "10.2.0.8:9090" },
 		"an edge becomes two":   func(o *cascade.Options) { o.Cells[0].Shards = 2 },

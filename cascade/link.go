@@ -61,18 +61,13 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 		Link:     o.Link,
 		Interval: o.Interval,
 	}
-	targets, foreign := o.targets()
-	var replicas []string
-	if foreign {
-		replicas = o.ReplicaLabels
-	}
-	job.Pass = append(placed(replicas), promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
+	job.Pass = append(placed(o.ReplicaLabels), promcfg.Pass(contract.Keep(rules.Cascade), contract.Labels(rules.Cascade))...)
 	scrape := job.Scrape()
 	scrape.HonorLabels = false
 	if o.Link.Of() == promcfg.Push {
 		scrape.Relabel = append(scrape.Relabel, promcfg.Relabel{SourceLabels: []string{linkedLabel}, Regex: "true", Action: "drop"})
 	}
-	files, err := divided(targets)
+	files, err := divided(o.targets())
 	if err != nil {
 		return promcfg.ScrapeConfig{}, nil, err
 	}
@@ -86,8 +81,8 @@ func edges(o Options, contract rules.Contract) (promcfg.ScrapeConfig, promcfg.Fi
 const linkedLabel = "__tmp_linked"
 
 // targets are the servers that are read, and those that would be if the link were
-// pulled. Foreign tells whether an existing Prometheus is among them.
-func (o Options) targets() (all []promcfg.StaticGroup, foreign bool) {
+// pulled.
+func (o Options) targets() (all []promcfg.StaticGroup) {
 	for _, c := range o.Cells {
 		linked := !c.External && c.Link == ""
 		if !linked && c.link(o) != promcfg.Pull {
@@ -99,9 +94,8 @@ func (o Options) targets() (all []promcfg.StaticGroup, foreign bool) {
 			}
 			all = append(all, g)
 		}
-		foreign = foreign || c.External
 	}
-	return all, foreign
+	return all
 }
 
 // Targets is what the files of targets are called, before their number.
