@@ -63,9 +63,15 @@ func ownRulesReachEveryTier(t *testing.T, admin client.Client) {
 // given are the files of a server.
 func given(t *testing.T, admin client.Client, server string) map[string]string {
 	t.Helper()
-	var cm corev1.ConfigMap
-	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: deploy.Namespace, Name: server}, &cm))
-	return cm.Data
+	var all corev1.ConfigMapList
+	require.NoError(t, admin.List(t.Context(), &all, client.InNamespace(deploy.Namespace)))
+	files := map[string]string{}
+	for _, cm := range all.Items {
+		if name, _, _ := strings.Cut(cm.Name, "."); name == server {
+			maps.Copy(files, cm.Data)
+		}
+	}
+	return files
 }
 
 // mark is the number of the change with which a central's files came; a render has but one.

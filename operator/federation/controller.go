@@ -50,6 +50,8 @@ type Reconciler struct {
 	ears     *ears
 	rules    *ownrules.Keeper
 	refused  *prometheus.GaugeVec
+	// patience is how long a look may take.
+	patience time.Duration
 }
 
 // New validates the options.
@@ -57,7 +59,7 @@ func New(o workload.Options) (*Reconciler, error) {
 	if err := o.Validate("federation"); err != nil {
 		return nil, err
 	}
-	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log), ownrules.NewKeeper(o.Live, o.Namespace), newRefused(o.Registry)}, nil
+	return &Reconciler{o, workload.NewReporter(o, "Federation"), newEars(o.Log), ownrules.NewKeeper(o.Live, o.Namespace), newRefused(o.Registry), callTimeout}, nil
 }
 
 // SetupWithManager lets the manager call the Reconciler for every change of a
@@ -87,8 +89,8 @@ func cellMatters(e event.UpdateEvent) bool {
 }
 
 // Reconcile brings the hub and the Federation's status up to date.
-func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+func (r *Reconciler) Reconcile(process context.Context, req ctrl.Request) (ctrl.Result, error) {
+	ctx, cancel := context.WithTimeout(process, r.patience)
 	defer cancel()
 	// Read live: a status older than our own last report would be told again.
 	f := &v1alpha1.Federation{}
@@ -118,14 +120,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if apierrors.IsConflict(found.followed) {
 		return ctrl.Result{RequeueAfter: behind}, nil // what was read is not what is there any more
 	}
-	telling, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout)
-	defer cancel()
-	var err error
-	if found.seen, err = place(f, r.Namespace).Observe(telling, r.Client); err != nil {
-		return ctrl.Result{}, fmt.Errorf("looking at the parts: %w", err)
-	}
-	if err := r.report(telling, f, found); err != nil {
-		return ctrl.Result{}, fmt.Errorf("reporting: %w", err)
+	if err := r.conclude(process, f, found); err != nil {
+		return ctrl.Result{}, err
 	}
 	if problem := (*workload.Problem)(nil); errors.As(found.followed, &problem) {
 		return ctrl.Result{}, nil // trying again would not help; a change will
@@ -134,6 +130,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, found.followed
 	}
 	return ctrl.Result{RequeueAfter: cmp.Or(found.done.again, measureEvery(f))}, nil
+}
+
+// conclude reports what was found, also when the look's own time is over. A process that ends
+// tells nothing: another may have told more by then.
+func (r *Reconciler) conclude(process context.Context, f *v1alpha1.Federation, found found) error {
+	ctx, cancel := context.WithTimeout(process, reportTimeout)
+	defer cancel()
+	var err error
+	if found.seen, err = place(f, r.Namespace).Observe(ctx, r.Client); err != nil {
+		return fmt.Errorf("looking at the parts: %w", err)
+	}
+	if err := r.report(ctx, f, found); err != nil {
+		return fmt.Errorf("reporting: %w", err)
+	}
+	return nil
 }
 
 // refuse says why nothing in the hub may be made as the Federation says, or nil.

@@ -119,15 +119,12 @@ func TestASpoiltStatusIsOutlived(t *testing.T) {
 	require.Contains(t, ready.Message, `geography asia: the plan before has cell "asia-1" on shard -7, which cannot be`)
 }
 
-// ending ends a look when it begins to write.
-type ending struct {
-	client.Client
-	end func()
-}
+// slow writes nothing as long as it may.
+type slow struct{ client.Client }
 
-func (c ending) Apply(ctx context.Context, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-	c.end()
-	return c.Client.Apply(ctx, o, opts...)
+func (slow) Apply(ctx context.Context, _ runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+	<-ctx.Done()
+	return ctx.Err()
 }
 
 // A look whose time is over before all is done tells of that.
@@ -143,14 +140,21 @@ func TestALookThatTakesAllItsTimeIsToldOf(t *testing.T) {
 	w.cell(t, "asia-1", "asia", "127.93.0.1:9090")
 	w.reconcile(t, "fleet")
 
-	ctx, end := context.WithCancel(t.Context())
-	w.r.Client = ending{w.r.Client, end}
+	says := func() string {
+		return meta.FindStatusCondition(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady).Message
+	}
+	w.r.Client, w.r.patience = slow{w.r.Client}, 2*time.Second
 	w.cell(t, "asia-2", "asia", "127.93.0.2:9090")
-	_, err := w.r.Reconcile(ctx, ctrl.Request{NamespacedName: types.NamespacedName{Name: "fleet"}})
-	require.ErrorIs(t, err, context.Canceled)
-	ready := meta.FindStatusCondition(w.federation(t, "fleet").Status.Conditions, v1alpha1.ConditionReady)
-	require.Equal(t, metav1.ConditionFalse, ready.Status)
-	require.Contains(t, ready.Message, "context canceled")
+	fleet := ctrl.Request{NamespacedName: types.NamespacedName{Name: "fleet"}}
+	before, process := says(), t.Context()
+	ending, end := context.WithTimeout(process, time.Second)
+	defer end()
+	_, err := w.r.Reconcile(ending, fleet)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, before, says(), "a process that ends says nothing more")
+	_, err = w.r.Reconcile(process, fleet)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Contains(t, says(), "context deadline exceeded")
 }
 
 // readBy are the cells whose edges a cascade reads, as its configuration says.

@@ -63,6 +63,11 @@ func (f *fleet) requireOnce(t *testing.T, central *promtest.Server) {
 	for _, e := range history(t, central, f.whole) {
 		when := fmt.Sprintf("%s at %s: %+v", central.Address, e.at.Format("15:04:05.000"), e)
 		require.LessOrEqual(t, e.nodes, all, when)
+		missing := 0
+		for _, contributes := range e.contributing {
+			missing += count(!contributes)
+		}
+		require.InDelta(t, 1-float64(missing)/float64(len(f.cells)), e.completeness, 1e-9, when)
 		if w.disturbed(e.at) {
 			continue
 		}
