@@ -134,8 +134,9 @@ func policy() *v1alpha1.RemediationPolicy {
 			Mode:  v1alpha1.ModeAct,
 			Pools: []string{layout.Pool},
 			// Short times, so that a person who watches sees the loop close. Kubernetes'
-			// own forty seconds come before them.
-			UnhealthySeconds: ptr.To(int32(5)),
+			// own forty seconds come before them. A node that is repaired sooner than
+			// PharosNodeNotReady waits, with an interval for each way, is told to nobody.
+			UnhealthySeconds: ptr.To(int32(20)),
 			TimeoutSeconds:   ptr.To(int32(300)),
 			CooldownSeconds:  ptr.To(int32(60)),
 			Verification:     v1alpha1.Verification{NodeCheck: nodeCheck()},
