@@ -96,6 +96,7 @@ func newRootCommand() *cobra.Command {
 		newEdgeAgentCommand(),
 		newNotifyCommand(),
 		newDecideCommand(),
+		newWhyCommand(),
 		newRemediationCommand(),
 		newContractCommand(),
 		newRulesCommand(),

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pharos-fleet/pharos/remediator/controller"
+	"github.com/pharos-fleet/pharos/remediator/recording"
 )
 
 func newRemediatorCommand() *cobra.Command {
@@ -18,6 +19,10 @@ func newRemediatorCommand() *cobra.Command {
 	flags.DurationVar(&opts.Interval, "interval", controller.DefaultInterval, "time between rounds")
 	flags.StringVar(&opts.Namespace, "namespace", controller.DefaultNamespace,
 		"namespace in the hub of the leader's Lease and the cells' kubeconfig Secrets")
+	flags.StringVar(&opts.Record.Dir, "record", "",
+		"a folder to keep snapshots in: what each decision that differs from the one before rested on, for pharos decide")
+	flags.Int64Var(&opts.Record.MaxBytes, "record-max-bytes", recording.DefaultMaxBytes, "what the folder of --record holds at most; the oldest snapshots go first")
+	flags.DurationVar(&opts.Record.MaxAge, "record-max-age", recording.DefaultMaxAge, "how long a snapshot is kept at most")
 	shared := programFlags{listen: &opts.Listen, cluster: "hub"}
 	shared.register(cmd, func(g given) (program, error) {
 		opts.Log, opts.Hub = g.log, g.config

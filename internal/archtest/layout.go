@@ -35,6 +35,7 @@ func rooms() []room {
 		{dir: "remediator/actuate", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/nodecheck", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/snapshot", imports: []string{"api", "remediator/policy", "internal"}},
+		{dir: "remediator/recording", imports: []string{"remediator/snapshot"}},
 		{dir: "remediator", imports: []string{"api", "internal"}},
 
 		{dir: "operator", imports: []string{"api", "edge", "cascade", "central", "rules", "dashboards", "deploy", "internal"}},
@@ -50,7 +51,7 @@ func rooms() []room {
 			"internal/testkit",
 		}},
 		{dir: "cmd", imports: []string{
-			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "remediator/snapshot", "operator", "deploy", "internal", "internal/local",
+			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "remediator/recording", "remediator/snapshot", "operator", "deploy", "internal", "internal/local",
 		}},
 	}
 }

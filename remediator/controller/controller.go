@@ -25,6 +25,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/obs"
 	"github.com/pharos-fleet/pharos/remediator/ledger"
 	"github.com/pharos-fleet/pharos/remediator/policy"
+	"github.com/pharos-fleet/pharos/remediator/recording"
 	"github.com/pharos-fleet/pharos/remediator/signal"
 )
 
@@ -48,6 +49,9 @@ type Options struct {
 	// Identity of this process among those that may lead, which no other may
 	// have. Unset means the host's name with a random part.
 	Identity string
+	// Record is where the snapshots of decisions are kept, and how many. Without a Dir
+	// none are; its Registry and Log are the remediator's own.
+	Record recording.Options
 	// Listen is the host:port of metrics and health. Required.
 	Listen string
 	// Log unset drops everything.
@@ -69,6 +73,8 @@ type Controller struct {
 	metrics  *metrics
 	log      *slog.Logger
 	now      func() time.Time
+	// recording is nil where snapshots are not kept.
+	recording *recording.Recorder
 
 	// reported is when each policy's status was written last.
 	reported map[string]time.Time
@@ -114,6 +120,12 @@ func New(o Options) (*Controller, error) {
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, counted: map[string]time.Time{}, reworded: map[string]time.Time{},
 		checksDone: map[string]time.Time{},
+	}
+	if o.Record.Dir != "" {
+		o.Record.Registry, o.Record.Log = registry, o.Log
+		if c.recording, err = recording.New(o.Record); err != nil {
+			return nil, err
+		}
 	}
 	c.server, err = obs.NewServer(obs.ServerOptions{Address: o.Listen, Registry: registry, Ready: c.Ready, Log: o.Log})
 	if err != nil {
@@ -163,6 +175,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.server.Run(ctx) })
 	group.Go(func() error { return c.lead(ctx) })
+	if c.recording != nil {
+		group.Go(func() error { c.recording.Run(ctx); return nil })
+	}
 	return group.Wait()
 }
 

@@ -60,6 +60,7 @@ func TestRemediator(t *testing.T) {
 		{"node check and a crash", testCheckAndCrash},
 		{"freeze", testFreeze},
 		{"limit", testLimit},
+		{"recorded", testRecord},
 		{"freeze between record and patch", testFreezeBeforePatch},
 		{"budget", testBudget},
 		{"budgets that cannot be read", testBudgetsUnread},

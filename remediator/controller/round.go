@@ -34,7 +34,9 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	// Pods are read after the boot id that their results are measured against.
 	snapshot.NodeChecks = c.readChecks(ctx, policy.CheckReads(snapshot.Remediations, c.now()))
 	snapshot.CheckAccess = c.tryChecks(ctx, policy.CheckProbes(policies, snapshot))
-	plan := policy.Decide(policies, snapshot, c.now())
+	now := c.now()
+	plan := policy.Decide(policies, snapshot, now)
+	c.record(policies, snapshot, plan, now)
 	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks))
 	c.removeChecks(ctx, plan.Removals)
 	failures, acted := c.act(ctx, reservations, plan.Decisions)

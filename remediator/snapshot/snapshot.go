@@ -6,6 +6,7 @@
 package snapshot
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -45,11 +47,11 @@ type Snapshot struct {
 // Decide does what the remediator did with the snapshot.
 func (s Snapshot) Decide() policy.Plan { return policy.Decide(s.Policies, s.Snapshot, s.Now) }
 
-// Read reads a snapshot that is YAML or JSON. It refuses fields that it does not
+// Read reads a snapshot that is YAML or JSON, compressed by zstd or not. It refuses fields that it does not
 // know, because one that is misspelt would otherwise be unknown to the decision,
 // and what contradicts itself, with all such places in one error.
 func Read(r io.Reader) (Snapshot, error) {
-	raw, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	raw, err := content(r)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("reading a snapshot: %w", err)
 	}
@@ -73,6 +75,31 @@ func Read(r io.Reader) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("reading a snapshot:\n%w", err)
 	}
 	return s, nil
+}
+
+// compressed is how a file that zstd made begins (RFC 8878, 3.1.1).
+var compressed = []byte{0x28, 0xB5, 0x2F, 0xFD}
+
+// content is what there is to be read, and no more of it than one byte above MaxBytes.
+func content(r io.Reader) ([]byte, error) {
+	buffered := bufio.NewReader(r)
+	start, err := buffered.Peek(len(compressed))
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if !bytes.Equal(start, compressed) {
+		return io.ReadAll(io.LimitReader(buffered, MaxBytes+1))
+	}
+	z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(64<<20))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	raw, err := io.ReadAll(io.LimitReader(z, MaxBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("it is compressed, and cannot be read to its end: %w", err)
+	}
+	return raw, nil
 }
 
 // Write writes a snapshot as JSON, which is YAML, too.

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pharos-fleet/pharos/remediator/recording"
+)
+
+func newWhyCommand() *cobra.Command {
+	var from, dir, at string
+	cmd := &cobra.Command{
+		Use:   "why machine/[CELL/]NAME",
+		Short: "Say in plain words what the remediator decided of a machine, and why",
+		Long: `Say what the remediator decided of a machine, and what it knew: of one snapshot, or of the newest one in the folder that the remediator
+records in (--record) and that is no newer than --at. The same code decides. Nothing is read but the file, and nothing is written.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			machine, is := strings.CutPrefix(args[0], "machine/")
+			if !is || machine == "" {
+				return fmt.Errorf("of what to say why: it is %q, where machine/NAME or machine/CELL/NAME can be asked for", args[0])
+			}
+			path, err := recorded(from, dir, at)
+			if err != nil {
+				return err
+			}
+			s, err := readSnapshot(path, nil, "")
+			if err != nil {
+				return err
+			}
+			return s.Why(cmd.OutOrStdout(), machine)
+		},
+	}
+	cmd.Flags().StringVar(&from, "snapshot", "", "a snapshot, a YAML or JSON file; - for standard input")
+	cmd.Flags().StringVar(&dir, "record", "", "the folder that a remediator records in")
+	cmd.Flags().StringVar(&at, "at", "", "with --record: the instant that is asked for, such as 2026-01-31T12:00:00Z (default: now)")
+	cmd.MarkFlagsMutuallyExclusive("snapshot", "record")
+	cmd.MarkFlagsMutuallyExclusive("snapshot", "at")
+	cmd.MarkFlagsOneRequired("snapshot", "record")
+	return cmd
+}
+
+// recorded is the file that is asked for.
+func recorded(from, dir, at string) (string, error) {
+	if from != "" {
+		return from, nil
+	}
+	if dir == "" {
+		return "", errors.New("reading --record: it is empty")
+	}
+	then := time.Now()
+	if at != "" {
+		var err error
+		if then, err = time.Parse(time.RFC3339, at); err != nil {
+			return "", fmt.Errorf("reading --at: %w", err)
+		}
+	}
+	return recording.Last(dir, then)
+}

@@ -1,0 +1,129 @@
+package recording
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/pharos-fleet/pharos/remediator/snapshot"
+)
+
+const (
+	// stamp makes names that sort by time.
+	stamp = "20060102T150405.000Z"
+	// Suffix is how the name of each file ends, and half how it does until it is whole.
+	Suffix = ".snapshot.json.zst"
+	half   = ".half"
+)
+
+// name is how the file of a snapshot as at an instant is called.
+func name(at time.Time) string { return at.UTC().Format(stamp) + Suffix }
+
+// write writes a snapshot so that whoever lists the folder finds it whole or not at all.
+func write(dir string, s snapshot.Snapshot) (err error) {
+	path := filepath.Join(dir, name(s.Now))
+	f, err := os.OpenFile(path+half, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o640)
+	if err != nil {
+		return fmt.Errorf("writing a snapshot: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(path+half))
+		}
+	}()
+	if err := errors.Join(compress(f, s), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+half, path)
+}
+
+func compress(f *os.File, s snapshot.Snapshot) error {
+	z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return err
+	}
+	return errors.Join(snapshot.Write(z, s), z.Close())
+}
+
+// Last is the path of the newest snapshot in a folder that is no newer than an instant.
+func Last(dir string, at time.Time) (string, error) {
+	all, err := os.ReadDir(dir) // sorted by name, and so by time
+	if err != nil {
+		return "", fmt.Errorf("looking for a snapshot: %w", err)
+	}
+	last, oldest := "", ""
+	for _, entry := range all {
+		if !strings.HasSuffix(entry.Name(), Suffix) {
+			continue
+		}
+		if oldest == "" {
+			oldest = strings.TrimSuffix(entry.Name(), Suffix)
+		}
+		if entry.Name() <= name(at) {
+			last = entry.Name()
+		}
+	}
+	switch {
+	case oldest == "":
+		return "", fmt.Errorf("looking for a snapshot: there is none in %s: is it the folder of the remediator's --record?", dir)
+	case last == "":
+		return "", fmt.Errorf("looking for a snapshot: the oldest in %s is of %s, after %s", dir, oldest, at.UTC().Format(time.RFC3339))
+	}
+	return filepath.Join(dir, last), nil
+}
+
+// clean removes what was not written to its end.
+func clean(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, "*"+Suffix+half))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, path := range left {
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
+}
+
+// prune removes the oldest files until what is left has no more bytes than may be, and
+// none from before an instant; the newest stays. It returns how many bytes are left.
+func prune(dir string, most int64, before time.Time) (int64, error) {
+	all, err := os.ReadDir(dir) // sorted by name, and so by time
+	if err != nil {
+		return 0, err
+	}
+	type file struct {
+		name string
+		size int64
+	}
+	var files []file
+	var total int64
+	for _, entry := range all {
+		if !strings.HasSuffix(entry.Name(), Suffix) {
+			continue
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // somebody else took it away
+		}
+		if err != nil {
+			return 0, err
+		}
+		files = append(files, file{entry.Name(), info.Size()})
+		total += info.Size()
+	}
+	for len(files) > 1 && (total > most || files[0].name < name(before)) {
+		if err := os.Remove(filepath.Join(dir, files[0].name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return total, err
+		}
+		total -= files[0].size
+		files = files[1:]
+	}
+	return total, nil
+}

@@ -1,0 +1,209 @@
+package snapshot
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/pharos-fleet/pharos/remediator/policy"
+)
+
+// Why writes in plain words what is decided of one machine of the snapshot, and what was
+// known of it. The machine is called by its name, or by CELL/NAME where several cells have
+// one of that name. It fails if there is none, or more than one.
+func (s Snapshot) Why(to io.Writer, machine string) error {
+	cell, m, err := s.machine(machine)
+	if err != nil {
+		return err
+	}
+	w := &words{}
+	w.say("%s: as at %s, machine %s of cell %s.", m.Name, s.Now.UTC().Format(time.RFC3339), m.Name, cell.Name)
+	w.say("It bears node %s of cluster %s; pool %s, rack %s, zone %s, hardware %s.",
+		known(m.Node), known(m.Cluster), known(m.Pool), known(m.Rack), known(m.Zone), known(m.HardwareID))
+	w.blank()
+	s.decided(w, cell.Name, m.Name)
+	w.blank()
+	s.evidence(w, cell, m)
+	s.past(w, cell.Name, m)
+	_, err = io.WriteString(to, w.text.String())
+	return err
+}
+
+// words are the sentences of an answer.
+type words struct{ text strings.Builder }
+
+func (w *words) say(format string, args ...any) { fmt.Fprintf(&w.text, format+"\n", args...) }
+
+func (w *words) blank() { w.text.WriteString("\n") }
+
+func known(name string) string {
+	if name == "" {
+		return "unknown"
+	}
+	return name
+}
+
+func (s Snapshot) machine(name string) (policy.Cell, policy.Machine, error) {
+	in, called, isIn := strings.Cut(name, "/")
+	if !isIn {
+		in, called = "", name
+	}
+	var cell policy.Cell
+	var machine policy.Machine
+	var places []string
+	for _, c := range s.Cells {
+		for _, m := range c.Machines {
+			if m.Name == called && (in == "" || in == c.Name) {
+				cell, machine = c, m
+				places = append(places, c.Name+"/"+m.Name)
+			}
+		}
+	}
+	switch len(places) {
+	case 0:
+		return cell, machine, fmt.Errorf("there is no machine %q in the snapshot of %s%s", name, s.Now.UTC().Format(time.RFC3339), s.unreadable())
+	case 1:
+		return cell, machine, nil
+	}
+	return cell, machine, fmt.Errorf("there are several machines called %q: say which of %s", name, strings.Join(places, ", "))
+}
+
+// unreadable names the cells whose machines were not known.
+func (s Snapshot) unreadable() string {
+	var cells []string
+	for _, c := range s.Cells {
+		if c.Err != "" {
+			cells = append(cells, c.Name)
+		}
+	}
+	if len(cells) == 0 {
+		return ""
+	}
+	return ", which has none of cells " + strings.Join(cells, ", ") + ": they could not be read"
+}
+
+// decided says the verdict, or that there is none.
+func (s Snapshot) decided(w *words, cell, machine string) {
+	v := VerdictOf(s.Decide(), s.Now)
+	found := false
+	for _, d := range v.Decisions {
+		if d.Cell != cell || d.Machine != machine {
+			continue
+		}
+		found = true
+		w.say("%s, because of %s, by policy %s: %s", d.Verdict, d.Reason, d.Policy, d.Message)
+		if d.Remediation != "" {
+			w.say("What is done is %s, recorded as Remediation %s.", d.Action, d.Remediation)
+		}
+	}
+	for _, r := range v.Repairs {
+		if r.Machine == cell+"/"+machine {
+			found = true
+			w.say("Its Remediation %s is %s, because of %s: %s", r.Name, r.Phase, r.Reason, r.Message)
+		}
+	}
+	if found {
+		return
+	}
+	w.say("Nothing is decided of it: no source calls it unhealthy, or no policy selects it. Policies:")
+	for _, p := range v.Policies {
+		w.say("- %s: remediation allowed %s, %s", p.Name, p.Allowed, p.Reason)
+	}
+}
+
+// evidence says what each witness knew.
+func (s Snapshot) evidence(w *words, cell policy.Cell, m policy.Machine) {
+	w.say("What was known:")
+	if cell.Err != "" {
+		w.say("- The inventory of cell %s could not be read: %s", cell.Name, cell.Err)
+	}
+	for _, c := range s.Centrals {
+		w.say("- %s", s.central(c, cell.Name, m))
+	}
+	live := false
+	for _, c := range s.Clusters {
+		if c.Cell == cell.Name && c.Cluster == m.Cluster {
+			live = true
+			s.live(w, c, m.Node)
+		}
+	}
+	if !live {
+		w.say("- The API server of cluster %s was not asked: none of its nodes was suspected.", m.Cluster)
+	}
+	if s.BudgetsErr != "" {
+		w.say("- Budgets could not be read: %s", s.BudgetsErr)
+	}
+}
+
+func (s Snapshot) central(c policy.Central, cell string, m policy.Machine) string {
+	if c.Err != "" {
+		return fmt.Sprintf("Central %s did not answer: %s", c.Name, c.Err)
+	}
+	heard := "has not heard of the cell"
+	for _, h := range c.Heartbeats {
+		if h.Cell == cell {
+			heard = fmt.Sprintf("heard of the cell %s", s.ago(h.At))
+		}
+	}
+	for _, n := range c.Unhealthy {
+		if n.Cell == cell && n.Cluster == m.Cluster && n.Node == m.Node {
+			return fmt.Sprintf("Central %s %s, and lists the node as unhealthy (%s), %s.", c.Name, heard, known(n.Reason), s.ago(n.At))
+		}
+	}
+	return fmt.Sprintf("Central %s %s, and does not list the node as unhealthy.", c.Name, heard)
+}
+
+// live says what the cluster's own API server said of the node.
+func (s Snapshot) live(w *words, c policy.LiveCluster, node string) {
+	if c.Err != "" {
+		w.say("- The API server of cluster %s could not be read: %s", c.Cluster, c.Err)
+		return
+	}
+	for _, n := range c.Nodes {
+		switch {
+		case n.Name != node:
+		case n.Err != "":
+			w.say("- Its Node could not be read: %s", n.Err)
+		case n.Absent:
+			w.say("- Its API server has no such Node.")
+		default:
+			w.say("- Its API server says that it is Ready %s, since %s; boot id %s, cordoned %t.", known(n.Ready), s.ago(n.Since), known(n.BootID), n.Unschedulable)
+		}
+	}
+	for _, l := range c.Leases {
+		if l.Node == node {
+			w.say("- Its kubelet renewed its Lease %s.", s.ago(l.Renewed))
+		}
+	}
+}
+
+// past says what was done of late to the machine, or to its hardware under another name.
+func (s Snapshot) past(w *words, cell string, m policy.Machine) {
+	first := true
+	for _, r := range s.Remediations {
+		t := r.Spec.Target
+		same := t.Cell == cell && t.Machine == m.Name || m.HardwareID != "" && t.HardwareID == m.HardwareID
+		if !same {
+			continue
+		}
+		if first {
+			first = false
+			w.blank()
+			w.say("What was done before:")
+		}
+		w.say("- %s: %s, %s, recorded %s: %s", r.Name, r.Status.Phase, known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
+	}
+}
+
+// ago is how long before the decision an instant was.
+func (s Snapshot) ago(at time.Time) string {
+	if at.IsZero() {
+		return "at a time that is not known"
+	}
+	age := s.Now.Sub(at).Round(time.Second)
+	if age < 0 {
+		return fmt.Sprintf("%s after the decision, by its own clock", -age)
+	}
+	return fmt.Sprintf("%s before", age)
+}
