@@ -35,6 +35,8 @@ type run struct {
 	begins map[string]string
 	// taken counts, for each policy, the repairs that are begun in this round.
 	taken map[string]int
+	// asked are, by policy, the repairs that were asked for of late; see asking.
+	asked map[string][]asking
 	// observed names, for each domain, the repairs that policies which only
 	// observe would do first. They take no place from those that act.
 	observed map[domain][]string
@@ -49,7 +51,7 @@ func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run 
 	r := &run{
 		ix: newIndex(s, now), policies: policies, budgets: sorted(s.Budgets), now: now,
 		bounds: map[domain]limits{}, begun: map[domain]bool{},
-		begins: map[string]string{}, taken: map[string]int{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
+		begins: map[string]string{}, taken: map[string]int{}, asked: map[string][]asking{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
 	r.busy = r.ix.occupy()
 	return r

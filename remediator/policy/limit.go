@@ -17,9 +17,9 @@ func (r *run) limit(s subject) (Reason, string) {
 	if s.settings.perDay == nil || s.standing {
 		return "", ""
 	}
-	if of := r.recordedBy(s.pending); of != "" && of != s.settings.name {
+	if rem := r.ix.open[s.machine.UID]; rem != nil && rem.Name == s.pending && rem.Spec.PolicyName != s.settings.name {
 		return ReasonLimitReached, fmt.Sprintf("%s is written down by policy %s, which would have to count it; policy %s, which speaks for the machine now, waits until that is over",
-			s.pending, of, s.settings.name)
+			s.pending, rem.Spec.PolicyName, s.settings.name)
 	}
 	most := int(*s.settings.perDay)
 	asked := r.askedFor(s.settings.name, r.own(s))
@@ -32,23 +32,34 @@ func (r *run) limit(s subject) (Reason, string) {
 		s.settings.name, n, most, r.until(r.roomAt(asked, most)))
 }
 
-// recordedBy is the policy that wrote a repair down, or nothing.
-func (r *run) recordedBy(repair string) string {
-	for i := range r.ix.snapshot.Remediations {
-		if rem := &r.ix.snapshot.Remediations[i]; rem.Name == repair && !phase(rem).Final() {
-			return rem.Spec.PolicyName
-		}
-	}
-	return ""
+// asking is a repair that was asked for, or may have been.
+type asking struct {
+	name string
+	at   time.Time
 }
 
 // askedFor is when each repair of a policy was asked for, save one, the longest ago
-// first. What was tried counts, since nobody may have been able to write down that the
-// request stands. So do a record on a machine that cannot be seen, and a place that
-// another remediator took and may be about to use, whichever policy it did so for.
+// first.
 func (r *run) askedFor(policy, own string) []time.Time {
 	var times []time.Time
-	reserved := r.reserved(own)
+	for _, a := range r.asking(policy) {
+		if a.name != own {
+			times = append(times, a.at)
+		}
+	}
+	return times
+}
+
+// asking are the repairs of a policy within limitWindow, looked for once in a decision.
+// What was tried counts, since nobody may have been able to write down that the request
+// stands. So do a record on a machine that cannot be seen, and a place that another
+// remediator took and may be about to use, whichever policy it did so for.
+func (r *run) asking(policy string) []asking {
+	if known, is := r.asked[policy]; is {
+		return known
+	}
+	var all []asking
+	reserved := r.reserved()
 	for i := range r.ix.snapshot.Remediations {
 		rem := &r.ix.snapshot.Remediations[i]
 		at := tried(rem)
@@ -56,22 +67,23 @@ func (r *run) askedFor(policy, own string) []time.Time {
 			at = r.now
 		}
 		delete(reserved, rem.Name)
-		if rem.Spec.PolicyName == policy && rem.Name != own && at.After(r.now.Add(-limitWindow)) {
-			times = append(times, at)
+		if rem.Spec.PolicyName == policy && at.After(r.now.Add(-limitWindow)) {
+			all = append(all, asking{rem.Name, at})
 		}
 	}
-	for range reserved {
-		times = append(times, r.now)
+	for name := range reserved {
+		all = append(all, asking{name, r.now})
 	}
-	slices.SortFunc(times, time.Time.Compare)
-	return times
+	slices.SortFunc(all, func(a, b asking) int { return a.at.Compare(b.at) })
+	r.asked[policy] = all
+	return all
 }
 
-// reserved names the repairs, save one, for which a place is kept.
-func (r *run) reserved(own string) map[string]bool {
+// reserved names the repairs for which a place is kept.
+func (r *run) reserved() map[string]bool {
 	names := map[string]bool{}
 	for _, one := range r.ix.snapshot.Reservations {
-		if one.Name != own && !one.Over(r.now) {
+		if !one.Over(r.now) {
 			names[one.Name] = true
 		}
 	}
