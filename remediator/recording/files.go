@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,40 +54,41 @@ func compress(f *os.File, s snapshot.Snapshot) error {
 
 // Last is the path of the newest snapshot in a folder that is no newer than an instant.
 func Last(dir string, at time.Time) (string, error) {
-	all, err := os.ReadDir(dir) // sorted by name, and so by time
+	all, err := list(dir, Suffix)
 	if err != nil {
 		return "", fmt.Errorf("looking for a snapshot: %w", err)
 	}
-	last, oldest := "", ""
+	if len(all) == 0 {
+		return "", fmt.Errorf("looking for a snapshot: there is none in %s: is it the folder of the remediator's --record?", dir)
+	}
+	last := ""
 	for _, entry := range all {
-		if !strings.HasSuffix(entry.Name(), Suffix) {
-			continue
-		}
-		if oldest == "" {
-			oldest = strings.TrimSuffix(entry.Name(), Suffix)
-		}
 		if entry.Name() <= name(at) {
 			last = entry.Name()
 		}
 	}
-	switch {
-	case oldest == "":
-		return "", fmt.Errorf("looking for a snapshot: there is none in %s: is it the folder of the remediator's --record?", dir)
-	case last == "":
+	if last == "" {
+		oldest := strings.TrimSuffix(all[0].Name(), Suffix)
 		return "", fmt.Errorf("looking for a snapshot: the oldest in %s is of %s, after %s", dir, oldest, at.UTC().Format(time.RFC3339))
 	}
 	return filepath.Join(dir, last), nil
 }
 
+// list gives what is in a folder and called in a way, sorted by name, and so by time.
+func list(dir, suffix string) ([]os.DirEntry, error) {
+	all, err := os.ReadDir(dir)
+	return slices.DeleteFunc(all, func(e os.DirEntry) bool { return !strings.HasSuffix(e.Name(), suffix) }), err
+}
+
 // clean removes what was not written to its end.
 func clean(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, "*"+Suffix+half))
+	left, err := list(dir, Suffix+half)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for _, path := range left {
-		errs = append(errs, os.Remove(path))
+	for _, entry := range left {
+		errs = append(errs, os.Remove(filepath.Join(dir, entry.Name())))
 	}
 	return errors.Join(errs...)
 }
@@ -94,7 +96,7 @@ func clean(dir string) error {
 // prune removes the oldest files until what is left has no more bytes than may be, and
 // none from before an instant; the newest stays. It returns how many bytes are left.
 func prune(dir string, most int64, before time.Time) (int64, error) {
-	all, err := os.ReadDir(dir) // sorted by name, and so by time
+	all, err := list(dir, Suffix)
 	if err != nil {
 		return 0, err
 	}
@@ -105,9 +107,6 @@ func prune(dir string, most int64, before time.Time) (int64, error) {
 	var files []file
 	var total int64
 	for _, entry := range all {
-		if !strings.HasSuffix(entry.Name(), Suffix) {
-			continue
-		}
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // somebody else took it away

@@ -5,7 +5,7 @@
 package recording
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -48,7 +48,6 @@ type Options struct {
 // Recorder writes snapshots, one at a time.
 type Recorder struct {
 	options Options
-	log     *slog.Logger
 	queue   chan snapshot.Snapshot
 	// digest and at are those of what was offered last and taken.
 	digest [sha256.Size]byte
@@ -60,15 +59,7 @@ type Recorder struct {
 
 // New makes the folder, and takes away what a process that crashed left half written.
 func New(o Options) (*Recorder, error) {
-	if o.Every == 0 {
-		o.Every = DefaultEvery
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = DefaultMaxBytes
-	}
-	if o.MaxAge == 0 {
-		o.MaxAge = DefaultMaxAge
-	}
+	o.Every, o.MaxBytes, o.MaxAge = cmp.Or(o.Every, DefaultEvery), cmp.Or(o.MaxBytes, DefaultMaxBytes), cmp.Or(o.MaxAge, DefaultMaxAge)
 	if o.Every < 0 || o.MaxBytes < 0 || o.MaxAge < 0 {
 		return nil, errors.New("setting up the record of decisions: a time or a size is below zero")
 	}
@@ -82,7 +73,7 @@ func New(o Options) (*Recorder, error) {
 		return nil, fmt.Errorf("setting up the record of decisions: %w", err)
 	}
 	r := &Recorder{
-		options: o, log: o.Log, queue: make(chan snapshot.Snapshot, 1),
+		options: o, queue: make(chan snapshot.Snapshot, 1),
 		written: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "pharos_remediator_snapshots_recorded_total", Help: "Snapshots that were written into the folder of --record.",
 		}),
@@ -141,7 +132,7 @@ func (r *Recorder) keep(s snapshot.Snapshot) {
 	}
 	total, err := prune(r.options.Dir, r.options.MaxBytes, s.Now.Add(-r.options.MaxAge))
 	if err != nil {
-		r.log.Warn("the record of decisions may grow beyond its bounds", slog.String("folder", r.options.Dir), slog.Any("error", err))
+		r.options.Log.Warn("the record of decisions may grow beyond its bounds", slog.String("folder", r.options.Dir), slog.Any("error", err))
 		return
 	}
 	r.bytes.Set(float64(total))
@@ -149,7 +140,7 @@ func (r *Recorder) keep(s snapshot.Snapshot) {
 
 func (r *Recorder) drop(at time.Time, why error) {
 	r.dropped.Inc()
-	r.log.Warn("a snapshot is not recorded; repairs go on", slog.Time("of", at), slog.String("folder", r.options.Dir), slog.Any("error", why))
+	r.options.Log.Warn("a snapshot is not recorded; repairs go on", slog.Time("of", at), slog.String("folder", r.options.Dir), slog.Any("error", why))
 }
 
 // decided is what tells one verdict from another: who is to get what and why, not in which
@@ -170,9 +161,6 @@ func decided(v snapshot.Verdict) ([sha256.Size]byte, error) {
 	for i := range v.Budgets {
 		v.Budgets[i].Message, v.Budgets[i].Tightest = "", nil
 	}
-	var b bytes.Buffer
-	if err := json.NewEncoder(&b).Encode(v); err != nil {
-		return [sha256.Size]byte{}, err
-	}
-	return sha256.Sum256(b.Bytes()), nil
+	raw, err := json.Marshal(v)
+	return sha256.Sum256(raw), err
 }

@@ -125,7 +125,8 @@ func TestTheOldestGo(t *testing.T) {
 }
 
 func TestWhatIsHalfWrittenGoes(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "asia[1")
+	require.NoError(t, os.Mkdir(dir, 0o700))
 	half := filepath.Join(dir, "20260301T110000.000Z"+recording.Suffix+".half")
 	require.NoError(t, os.WriteFile(half, []byte("half"), 0o600))
 	_, stop := recorder(t, recording.Options{Dir: dir})
