@@ -47,9 +47,9 @@ type Snapshot struct {
 // Decide does what the remediator did with the snapshot.
 func (s Snapshot) Decide() policy.Plan { return policy.Decide(s.Policies, s.Snapshot, s.Now) }
 
-// Read reads a snapshot that is YAML or JSON, compressed by zstd or not. It refuses fields that it does not
-// know, because one that is misspelt would otherwise be unknown to the decision,
-// and what contradicts itself, with all such places in one error.
+// Read reads a snapshot that is YAML or JSON, compressed by zstd or not. It refuses
+// fields that it does not know, because one that is misspelt would otherwise be unknown
+// to the decision, and what contradicts itself, with all such places in one error.
 func Read(r io.Reader) (Snapshot, error) {
 	raw, err := content(r)
 	if err != nil {

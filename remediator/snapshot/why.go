@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -21,9 +22,9 @@ func (s Snapshot) Why(to io.Writer, machine string) error {
 	w.say("%s: as at %s, machine %s of cell %s.", m.Name, s.Now.UTC().Format(time.RFC3339), m.Name, cell.Name)
 	w.say("It bears node %s of cluster %s; pool %s, rack %s, zone %s, hardware %s.",
 		known(m.Node), known(m.Cluster), known(m.Pool), known(m.Rack), known(m.Zone), known(m.HardwareID))
-	w.blank()
+	w.say("")
 	s.decided(w, cell.Name, m.Name)
-	w.blank()
+	w.say("")
 	s.evidence(w, cell, m)
 	s.past(w, cell.Name, m)
 	_, err = io.WriteString(to, w.text.String())
@@ -35,14 +36,7 @@ type words struct{ text strings.Builder }
 
 func (w *words) say(format string, args ...any) { fmt.Fprintf(&w.text, format+"\n", args...) }
 
-func (w *words) blank() { w.text.WriteString("\n") }
-
-func known(name string) string {
-	if name == "" {
-		return "unknown"
-	}
-	return name
-}
+func known(name string) string { return cmp.Or(name, "unknown") }
 
 func (s Snapshot) machine(name string) (policy.Cell, policy.Machine, error) {
 	in, called, isIn := strings.Cut(name, "/")
@@ -189,7 +183,7 @@ func (s Snapshot) past(w *words, cell string, m policy.Machine) {
 		}
 		if first {
 			first = false
-			w.blank()
+			w.say("")
 			w.say("What was done before:")
 		}
 		w.say("- %s: %s, %s, recorded %s: %s", r.Name, r.Status.Phase, known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
