@@ -91,23 +91,23 @@ func (c *Controller) held(p *api.RemediationPolicy, h api.HoldRecord) {
 
 // allowed tells that a policy may act again, or may not any more.
 func (c *Controller) allowed(p *api.RemediationPolicy, r policy.Report) {
-	kind := corev1.EventTypeWarning
-	if r.Allowed == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
-	}
 	c.log.Info("Policy changed", slog.String("RemediationPolicy", p.Name), slog.String("allowed", string(r.Allowed)),
 		slog.String("reason", string(r.Reason)), slog.String("message", r.Message))
-	c.recorder.Event(p, kind, string(r.Reason), r.Message)
+	c.recorder.Event(p, eventType(r.Allowed), string(r.Reason), r.Message)
 }
 
 // bounded tells that a budget begins to hold back repairs, for another reason, or not
 // any more.
 func (c *Controller) bounded(b *api.FleetDisruptionBudget, r policy.BudgetReport) {
-	kind := corev1.EventTypeWarning
-	if r.Allowed == metav1.ConditionTrue {
-		kind = corev1.EventTypeNormal
-	}
 	c.log.Info("Disruption budget changed", slog.String("FleetDisruptionBudget", b.Name), slog.String("allowed", string(r.Allowed)),
 		slog.String("reason", string(r.Reason)), slog.String("message", r.Message))
-	c.recorder.Event(b, kind, string(r.Reason), r.Message)
+	c.recorder.Event(b, eventType(r.Allowed), string(r.Reason), r.Message)
+}
+
+// eventType is Normal where repairs are allowed from now on.
+func eventType(allowed metav1.ConditionStatus) string {
+	if allowed == metav1.ConditionTrue {
+		return corev1.EventTypeNormal
+	}
+	return corev1.EventTypeWarning
 }
