@@ -115,9 +115,10 @@ func divided(targets []promcfg.StaticGroup) (promcfg.Files, error) {
 		}
 		return n
 	}
-	pieces := rules.Divide(Targets, ".yaml", targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size)
+	const ending = ".yaml"
+	pieces := rules.Divide(Targets, ending, targets, func(g promcfg.StaticGroup) string { return g.Labels["cell"] }, size)
 	if len(pieces) == 1 {
-		pieces = map[string][]promcfg.StaticGroup{Targets + "-0-of-1.yaml": targets}
+		pieces = map[string][]promcfg.StaticGroup{rules.Piece(Targets, 0, 1, ending): targets}
 	}
 	files := promcfg.Files{}
 	for name, some := range pieces {

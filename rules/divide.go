@@ -30,6 +30,11 @@ func PieceOf(name string) (stem string, number int, ok bool) {
 	return found[1], number, err == nil
 }
 
+// Piece is the name of one of so many pieces of a file.
+func Piece(stem string, number, of int, ending string) string {
+	return fmt.Sprintf("%s-%d-of-%d%s", stem, number, of, ending)
+}
+
 // Divide puts items that may be too many for one file into as few files of
 // bounded size as a power of two allows, by name: stem and ending where one
 // suffices, stem-0-of-n and so on else. What has the same key stays together,
@@ -62,7 +67,7 @@ func Divide[T any](stem, ending string, items []T, key func(T) string, size func
 		}
 		out := make(map[string][]T, n)
 		for i, p := range pieces {
-			out[fmt.Sprintf("%s-%d-of-%d%s", stem, i, n, ending)] = p
+			out[Piece(stem, i, n, ending)] = p
 		}
 		return out
 	}
