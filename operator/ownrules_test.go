@@ -16,6 +16,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/deploy"
+	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/operator/ownrules"
 	"github.com/pharos-fleet/pharos/operator/tree"
 	"github.com/pharos-fleet/pharos/rules"
@@ -46,7 +47,7 @@ func ownRulesReachEveryTier(t *testing.T, admin client.Client) {
 	// From here on nothing wakes the operator but the ConfigMap.
 	team := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: deploy.Namespace, Name: "team-edge"}, Data: map[string]string{"images.rules.yaml": linttest.Record}}
 	create(t, admin, team)
-	require.Eventually(t, func() bool { return given(t, admin, "edge")["own-images.rules.yaml"] == linttest.Record }, patience, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return testkit.Files(t, admin, "edge")["own-images.rules.yaml"] == linttest.Record }, patience, 50*time.Millisecond)
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "fleet"}, f))
 	require.True(t, meta.IsStatusConditionTrue(f.Status.Conditions, v1alpha1.ConditionRulesAccepted))
 	sameAsRendered(t, admin, f, ownrules.Set{
@@ -57,21 +58,7 @@ func ownRulesReachEveryTier(t *testing.T, admin client.Client) {
 	other := strings.Replace(linttest.Record, "ImagePullBackOff", "ErrImagePull", 1)
 	team.Data["images.rules.yaml"] = other
 	require.NoError(t, admin.Update(t.Context(), team))
-	require.Eventually(t, func() bool { return given(t, admin, "edge")["own-images.rules.yaml"] == other }, patience, 50*time.Millisecond)
-}
-
-// given are the files of a server.
-func given(t *testing.T, admin client.Client, server string) map[string]string {
-	t.Helper()
-	var all corev1.ConfigMapList
-	require.NoError(t, admin.List(t.Context(), &all, client.InNamespace(deploy.Namespace)))
-	files := map[string]string{}
-	for _, cm := range all.Items {
-		if name, _, _ := strings.Cut(cm.Name, "."); name == server {
-			maps.Copy(files, cm.Data)
-		}
-	}
-	return files
+	require.Eventually(t, func() bool { return testkit.Files(t, admin, "edge")["own-images.rules.yaml"] == other }, patience, 50*time.Millisecond)
 }
 
 // mark is the number of the change with which a central's files came; a render has but one.
@@ -99,7 +86,7 @@ func sameAsRendered(t *testing.T, admin client.Client, f *v1alpha1.Federation, o
 	}))
 	for folder, files := range rendered {
 		server := strings.Split(folder, "/")[strings.Count(folder, "/")-1]
-		require.Eventually(t, func() bool { return cmp.Equal(unmarked(files), unmarked(given(t, admin, server))) }, patience, 50*time.Millisecond, folder)
+		require.Eventually(t, func() bool { return cmp.Equal(unmarked(files), unmarked(testkit.Files(t, admin, server))) }, patience, 50*time.Millisecond, folder)
 		require.Contains(t, files["prometheus.yml"]+files["own-images.rules.yaml"], "cluster:pods_without_image:count", folder)
 	}
 }

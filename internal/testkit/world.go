@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -134,20 +135,28 @@ func (w *World) Pod(t testing.TB, name string) *corev1.Pod {
 // Text is every file of a server in one.
 func (w *World) Text(t testing.TB, name string) string {
 	t.Helper()
+	w.ConfigMap(t, name) // one that is not there has no text
 	var b strings.Builder
-	var all corev1.ConfigMapList
-	if err := w.Admin.List(t.Context(), &all, client.InNamespace(w.ConfigMap(t, name).Namespace)); err != nil {
-		t.Fatalf("listing the files of %s: %v", name, err)
-	}
-	for _, c := range all.Items {
-		if part, _, _ := strings.Cut(c.Name, "."); part != name {
-			continue
-		}
-		for _, file := range c.Data {
-			b.WriteString(file)
-		}
+	for _, file := range Files(t, w.Admin, name) {
+		b.WriteString(file)
 	}
 	return b.String()
+}
+
+// Files are those of a server, out of all its ConfigMaps.
+func Files(t testing.TB, c client.Client, server string) map[string]string {
+	t.Helper()
+	var all corev1.ConfigMapList
+	if err := c.List(t.Context(), &all, client.InNamespace(deploy.Namespace)); err != nil {
+		t.Fatalf("listing the files of %s: %v", server, err)
+	}
+	files := map[string]string{}
+	for _, cm := range all.Items {
+		if part, _, _ := strings.Cut(cm.Name, "."); part == server {
+			maps.Copy(files, cm.Data)
+		}
+	}
+	return files
 }
 
 // Versions are the resource versions of all objects of the lists' kinds, by kind
