@@ -90,23 +90,19 @@ func New(tb testing.TB, files promcfg.Files) *Server {
 // ask about them.
 func Bare(tb testing.TB) *Server {
 	tb.Helper()
-	s := &Server{}
-	*s = Server{
-		Storage: teststorage.New(tb),
-		engine: promql.NewEngine(promql.EngineOpts{
-			Logger: slog.New(slog.DiscardHandler), MaxSamples: 50e6, Timeout: 5 * time.Minute, LookbackDelta: LookBack,
-			EnableAtModifier: true, EnableNegativeOffset: true,
-			// A subquery without a step has the server's evaluation interval, which is a
-			// minute where nothing says otherwise.
-			NoStepSubqueryIntervalFn: func(int64) int64 {
-				if s.Config == nil {
-					return time.Minute.Milliseconds()
-				}
-				return time.Duration(s.Config.GlobalConfig.EvaluationInterval).Milliseconds()
-			},
-		}),
-		links: map[string]map[uint64]labels.Labels{},
-	}
+	s := &Server{Storage: teststorage.New(tb), links: map[string]map[uint64]labels.Labels{}}
+	s.engine = promql.NewEngine(promql.EngineOpts{
+		Logger: slog.New(slog.DiscardHandler), MaxSamples: 50e6, Timeout: 5 * time.Minute, LookbackDelta: LookBack,
+		EnableAtModifier: true, EnableNegativeOffset: true,
+		// A subquery without a step has the server's evaluation interval, which is a
+		// minute where nothing says otherwise.
+		NoStepSubqueryIntervalFn: func(int64) int64 {
+			if s.Config == nil {
+				return time.Minute.Milliseconds()
+			}
+			return time.Duration(s.Config.GlobalConfig.EvaluationInterval).Milliseconds()
+		},
+	})
 	return s
 }
 
