@@ -54,8 +54,8 @@ func readSnapshot(path string, policies []string, now string) (snapshot.Snapshot
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
 	if now != "" {
-		if s.Now, err = time.Parse(time.RFC3339, now); err != nil {
-			return s, fmt.Errorf("reading --now: %w", err)
+		if s.Now, err = instant("now", now); err != nil {
+			return s, err
 		}
 	}
 	if len(policies) == 0 {
@@ -63,6 +63,15 @@ func readSnapshot(path string, policies []string, now string) (snapshot.Snapshot
 	}
 	s.Policies, err = readPolicies(policies)
 	return s, err
+}
+
+// instant is what a flag says.
+func instant(flag, text string) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, fmt.Errorf("reading --%s: %w", flag, err)
+	}
+	return at, nil
 }
 
 // readPolicies reads policies and refuses what the API server would.

@@ -55,8 +55,8 @@ func recorded(from, dir, at string) (string, error) {
 	then := time.Now()
 	if at != "" {
 		var err error
-		if then, err = time.Parse(time.RFC3339, at); err != nil {
-			return "", fmt.Errorf("reading --at: %w", err)
+		if then, err = instant("at", at); err != nil {
+			return "", err
 		}
 	}
 	return recording.Last(dir, then)
