@@ -140,6 +140,13 @@ type RemediationRequest struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	HardwareID string `json:"hardwareID,omitempty"`
+	// Epoch of the remediator that asks: the leaseTransitions of the Lease that it
+	// leads by. Whoever answers remembers the highest that it answered, and refuses
+	// a request of a lower one, and of none where it remembers any: it was written
+	// by a remediator that leads no more.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Epoch *int32 `json:"epoch,omitempty"`
 }
 
 // RepairPhase is how far the owner of an object is with a repair.
@@ -186,6 +193,11 @@ type MachineStatus struct {
 	// Remediation answers spec.remediation.
 	// +optional
 	Remediation *RemediationResponse `json:"remediation,omitempty"`
+	// RemediationEpoch is the highest epoch of a request that was answered. Unset
+	// means that none bore one.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	RemediationEpoch *int32 `json:"remediationEpoch,omitempty"`
 }
 
 // MachineList is a list of Machines.

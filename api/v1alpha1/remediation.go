@@ -71,6 +71,11 @@ type RemediationSpec struct {
 	// policy may change or go; what this repair must show does not.
 	// +optional
 	Verification Verification `json:"verification,omitempty,omitzero"`
+	// Epoch of the remediator that wrote this down, as in the request on the target.
+	// A later one may take the repair up; its request then bears its own.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Epoch *int32 `json:"epoch,omitempty"`
 }
 
 // RemediationPlace is where a target was when its repair was decided. Labels change

@@ -217,7 +217,7 @@ func (r *Reconciler) start(ctx context.Context, s snapshot) (*v1alpha1.Remediati
 // fails when the Machine changed since it was read; the next round sees why.
 func (r *Reconciler) answer(ctx context.Context, m *v1alpha1.Machine, answer *v1alpha1.RemediationResponse) error {
 	before := m.DeepCopy()
-	m.Status.Remediation = answer
+	m.Status.Remediation, m.Status.RemediationEpoch = answer, answeredEpoch(m, answer)
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, m, patch); err != nil {
 		return fmt.Errorf("answering request %s of machine %s: %w", answer.ID, client.ObjectKeyFromObject(m), err)

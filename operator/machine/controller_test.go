@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +25,7 @@ func TestReconciler(t *testing.T) {
 		"reports failure":         reportsFailure,
 		"refuses late":            refusesLate,
 		"refuses when paused":     refusesWhenPaused,
+		"refuses a lower epoch":   refusesLowerEpoch,
 		"lapses while it reads":   lapsesWhileItReads,
 		"withdrawn, unreported":   reportsWithdrawn,
 		"refuses broken site":     refusesBrokenSite,
@@ -92,6 +94,40 @@ func refusesWhenPaused(t *testing.T, w *world) {
 	m.Spec.ClusterName = "quiet"
 	require.NoError(t, w.admin.Create(t.Context(), m))
 	w.refused(t, w.reconciler(t, "repair-job"), client.ObjectKeyFromObject(m), "Cluster fleet/quiet is annotated pharos.dev/paused")
+}
+
+// What a remediator asks for that was succeeded since is refused, whatever became
+// of the request of the next one.
+func refusesLowerEpoch(t *testing.T, w *world) {
+	r := w.reconciler(t, "repair-job")
+	m := machineAsking("fleet", "fenced", "fenced-1", time.Hour)
+	require.NoError(t, w.admin.Create(t.Context(), m))
+	key := client.ObjectKeyFromObject(m)
+	ask := func(id string, epoch *int32) {
+		m := w.get(t, key)
+		m.Spec.Remediation.ID, m.Spec.Remediation.Epoch = id, epoch
+		require.NoError(t, w.admin.Update(t.Context(), m))
+	}
+	runs := func(id string) {
+		reconcile(t, r, key)
+		require.Equal(t, v1alpha1.RepairRunning, w.get(t, key).Status.Remediation.Phase)
+		w.finish(t, w.job(t, "repair-"+id), batchv1.JobComplete)
+		reconcile(t, r, key)
+	}
+	runs("fenced-1")
+	require.Nil(t, w.get(t, key).Status.RemediationEpoch, "nobody has named one")
+	ask("fenced-2", ptr.To[int32](4))
+	runs("fenced-2")
+	require.EqualValues(t, 4, *w.get(t, key).Status.RemediationEpoch)
+	reasons(r)
+
+	ask("fenced-3", ptr.To[int32](3))
+	w.refused(t, r, key, "its epoch is 3, and one of epoch 4 was answered: the remediator that wrote it leads no more")
+	ask("fenced-4", nil)
+	w.refused(t, r, key, "it bears no epoch")
+	require.EqualValues(t, 4, *w.get(t, key).Status.RemediationEpoch, "a refusal does not lower it")
+	ask("fenced-5", ptr.To[int32](4))
+	runs("fenced-5")
 }
 
 // The request lapses between the decision and the creation of the Job.

@@ -108,7 +108,32 @@ func refusal(s snapshot, request *v1alpha1.RemediationRequest) string {
 	case request.HardwareID != "" && request.HardwareID != m.Spec.HardwareID:
 		return fmt.Sprintf("the request is about hardware %q, and the machine now is hardware %q", request.HardwareID, m.Spec.HardwareID)
 	}
+	if why := outdated(request, m.Status.RemediationEpoch); why != "" {
+		return why
+	}
 	return lapsed(request, s.now)
+}
+
+// outdated says why the request is of a remediator that has a successor, or nothing.
+// A fleet in which nobody names an epoch is served as before there were any.
+func outdated(request *v1alpha1.RemediationRequest, seen *int32) string {
+	switch {
+	case seen == nil:
+	case request.Epoch == nil:
+		return fmt.Sprintf("it bears no epoch, and one of epoch %d was answered: whoever wrote it does not lead, or is older than that", *seen)
+	case *request.Epoch < *seen:
+		return fmt.Sprintf("its epoch is %d, and one of epoch %d was answered: the remediator that wrote it leads no more", *request.Epoch, *seen)
+	}
+	return ""
+}
+
+// answeredEpoch is what to remember once the answer is given. It never becomes less.
+func answeredEpoch(m *v1alpha1.Machine, answer *v1alpha1.RemediationResponse) *int32 {
+	request, seen := m.Spec.Remediation, m.Status.RemediationEpoch
+	if request == nil || request.ID != answer.ID || request.Epoch == nil || (seen != nil && *seen >= *request.Epoch) {
+		return seen
+	}
+	return new(*request.Epoch)
 }
 
 // lapsed says why it is too late to start the request, or nothing.

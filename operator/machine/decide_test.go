@@ -54,6 +54,11 @@ func changed(change func(*v1alpha1.Machine)) *v1alpha1.Machine {
 	return m
 }
 
+// epochs are that of the request, and the highest that was answered.
+func epochs(request, seen *int32) func(*v1alpha1.Machine) {
+	return func(m *v1alpha1.Machine) { m.Spec.Remediation.Epoch, m.Status.RemediationEpoch = request, seen }
+}
+
 func shop() *v1alpha1.Cluster {
 	return &v1alpha1.Cluster{ObjectMeta: metav1.ObjectMeta{Name: "shop", Namespace: "fleet"}}
 }
@@ -189,6 +194,8 @@ func TestRefusals(t *testing.T) {
 		"Cluster paused":    {func(*v1alpha1.Machine) {}, pausedShop, "Cluster fleet/shop is annotated pharos.dev/paused"},
 		"Cluster not there": {func(*v1alpha1.Machine) {}, nil, "there is no Cluster fleet/shop"},
 		"spare":             {func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineStandby }, shop(), "spec.state Standby"},
+		"lower epoch":       {epochs(ptr.To[int32](3), ptr.To[int32](4)), shop(), "its epoch is 3, and one of epoch 4 was answered"},
+		"epoch no more":     {epochs(nil, ptr.To[int32](0)), shop(), "it bears no epoch, and one of epoch 0 was answered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := decide(snapshot{machine: changed(c.change), cluster: c.cluster, now: now})
@@ -198,6 +205,11 @@ func TestRefusals(t *testing.T) {
 			require.Equal(t, "a", v.answer.ID)
 			require.Contains(t, v.answer.Message, c.want)
 		})
+	}
+	for name, change := range map[string]func(*v1alpha1.Machine){
+		"the first with an epoch": epochs(ptr.To[int32](0), nil), "the same": epochs(ptr.To[int32](4), ptr.To[int32](4)), "a higher": epochs(ptr.To[int32](5), ptr.To[int32](4)),
+	} {
+		require.True(t, decide(snapshot{machine: changed(change), cluster: shop(), now: now}).start, name)
 	}
 	untied := changed(func(m *v1alpha1.Machine) { m.Spec.Remediation.HardwareID = "" })
 	require.True(t, decide(snapshot{machine: untied, cluster: shop(), now: now}).start, "a request need not name the hardware")

@@ -43,11 +43,20 @@ func Read(ctx context.Context, cell client.Reader, t api.RemediationTarget) (*ap
 	return &m, nil
 }
 
+// Terms are what a request is bound to.
+type Terms struct {
+	// StartBefore is when it lapses, so that whatever holds its write up, no repair
+	// begins long after the last look.
+	StartBefore time.Time
+	// Epoch of the leader that asks, by which the node operator tells apart a
+	// leader that was succeeded.
+	Epoch int32
+}
+
 // Request asks for the repair that was recorded. The Machine is the one that was
 // read for the last look: the write fails with ErrConflict if it has changed
-// since. It lapses at startBefore, so that whatever holds this write up, no repair
-// begins long after that look. A request that stands already is left as it is.
-func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.Remediation, startBefore time.Time) error {
+// since. A request that stands already is left as it is.
+func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.Remediation, terms Terms) error {
 	switch {
 	case string(m.UID) != rem.Spec.Target.MachineUID || m.DeletionTimestamp != nil:
 		return fmt.Errorf("requesting repair %s: %w", rem.Name, ErrForeign)
@@ -61,7 +70,8 @@ func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.R
 	after := m.DeepCopy()
 	after.Spec.Remediation = &api.RemediationRequest{
 		ID: rem.Name, Action: rem.Spec.Action, Reason: rem.Spec.Reason,
-		StartBefore: metav1.NewTime(startBefore), Deadline: rem.Spec.Deadline, HardwareID: rem.Spec.Target.HardwareID,
+		StartBefore: metav1.NewTime(terms.StartBefore), Deadline: rem.Spec.Deadline, HardwareID: rem.Spec.Target.HardwareID,
+		Epoch: &terms.Epoch,
 	}
 	return write(ctx, cell, m, after)
 }

@@ -19,7 +19,10 @@ import (
 
 const namespace = "fleet"
 
-var startBefore = time.Now().Add(time.Minute).Truncate(time.Second)
+var (
+	startBefore = time.Now().Add(time.Minute).Truncate(time.Second)
+	terms       = actuate.Terms{StartBefore: startBefore, Epoch: 7}
+)
 
 type cell struct {
 	t *testing.T
@@ -60,7 +63,7 @@ func TestActuate(t *testing.T) {
 
 	t.Run("request and withdrawal", func(t *testing.T) {
 		m, rem := c.machine("plain")
-		require.NoError(t, actuate.Request(t.Context(), c, m, rem, startBefore))
+		require.NoError(t, actuate.Request(t.Context(), c, m, rem, terms))
 		got := c.read("plain")
 		require.Equal(t, rem.Name, got.Spec.Remediation.ID)
 		require.Equal(t, rem.Spec.Action, got.Spec.Remediation.Action)
@@ -68,7 +71,7 @@ func TestActuate(t *testing.T) {
 		require.True(t, got.Spec.Remediation.StartBefore.Time.Equal(startBefore))
 		require.Equal(t, "hw-plain", got.Spec.Remediation.HardwareID)
 
-		require.NoError(t, actuate.Request(t.Context(), c, got, rem, startBefore), "what stands already is left as it is")
+		require.NoError(t, actuate.Request(t.Context(), c, got, rem, terms), "what stands already is left as it is")
 		require.Equal(t, got.ResourceVersion, c.read("plain").ResourceVersion)
 
 		require.True(t, c.withdraw(withdrawal(m, rem.Name)))
@@ -81,7 +84,7 @@ func TestActuate(t *testing.T) {
 
 	t.Run("answered in between", func(t *testing.T) {
 		m, rem := c.machine("answered")
-		require.NoError(t, actuate.Request(t.Context(), c, m, rem, startBefore))
+		require.NoError(t, actuate.Request(t.Context(), c, m, rem, terms))
 		got := c.read("answered")
 		got.Status.Remediation = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairRunning}
 		require.NoError(t, c.Status().Update(t.Context(), got))
@@ -97,16 +100,16 @@ func TestActuate(t *testing.T) {
 		now := c.read("changed")
 		now.Annotations = map[string]string{api.AnnotationPaused: ""}
 		require.NoError(t, c.Update(t.Context(), now))
-		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrConflict)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, terms), actuate.ErrConflict)
 		require.Nil(t, c.read("changed").Spec.Remediation)
-		require.ErrorIs(t, actuate.Request(t.Context(), c, c.read("changed"), rem, startBefore), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, c.read("changed"), rem, terms), actuate.ErrForeign)
 	})
 
 	t.Run("not ours", func(t *testing.T) {
 		m, rem := c.machine("foreign")
 		m.Spec.Remediation = &api.RemediationRequest{ID: "by-hand", Action: api.ActionReboot, StartBefore: rem.Spec.Deadline, Deadline: rem.Spec.Deadline}
 		require.NoError(t, c.Update(t.Context(), m))
-		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, terms), actuate.ErrForeign)
 		require.False(t, c.withdraw(withdrawal(m, rem.Name)))
 		require.Equal(t, "by-hand", c.read("foreign").Spec.Remediation.ID)
 	})
@@ -116,7 +119,7 @@ func TestActuate(t *testing.T) {
 		require.NoError(t, c.Delete(t.Context(), c.read("reborn")))
 		require.Nil(t, c.read("reborn"))
 		again, _ := c.machine("reborn")
-		require.ErrorIs(t, actuate.Request(t.Context(), c, again, rem, startBefore), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, again, rem, terms), actuate.ErrForeign)
 	})
 
 	t.Run("on its way out", func(t *testing.T) {
@@ -125,7 +128,7 @@ func TestActuate(t *testing.T) {
 		require.NoError(t, c.Update(t.Context(), m))
 		require.NoError(t, c.Delete(t.Context(), m))
 		m = c.read("leaving")
-		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, startBefore), actuate.ErrForeign)
+		require.ErrorIs(t, actuate.Request(t.Context(), c, m, rem, terms), actuate.ErrForeign)
 		m.Finalizers = nil
 		require.NoError(t, c.Update(t.Context(), m))
 	})

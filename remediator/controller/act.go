@@ -56,7 +56,14 @@ func line(err error) string { return strings.Join(strings.Fields(err.Error()), "
 // gives it back where the repair is known not to have been asked for. One that is
 // not given back, as after a crash, is over by itself.
 func (c *Controller) actInPlace(ctx context.Context, places *ledger.Reservations, d policy.Decision) (string, error) {
-	err := c.ledger.Reserve(ctx, places, policy.Reservation{Name: d.Name, Target: d.Spec.Target, Place: d.Spec.Place, At: c.now()})
+	epoch, err := c.epoch(ctx)
+	if err != nil {
+		return conflict, err
+	}
+	if !d.Recorded {
+		d.Spec.Epoch = &epoch
+	}
+	err = c.ledger.Reserve(ctx, places, policy.Reservation{Name: d.Name, Target: d.Spec.Target, Place: d.Spec.Place, At: c.now()})
 	if errors.Is(err, ledger.ErrSpent) {
 		return conflict, err
 	}
@@ -92,6 +99,9 @@ func (c *Controller) actOn(ctx context.Context, d policy.Decision) (string, erro
 		c.log.Info("Machine changed before it was patched; deciding anew",
 			slog.String("Remediation", rem.Name), slog.String("Machine", rem.Spec.Target.Machine), slog.Any("error", err))
 		return conflict, nil
+	}
+	if errors.Is(err, errNotLeading) {
+		return conflict, err // the record is for whoever leads now
 	}
 	if err != nil {
 		u := policy.Withheld(rem, policy.ReasonRequestFailed, tried(rem.Spec, err))
@@ -130,7 +140,7 @@ func (c *Controller) lookAndAsk(ctx context.Context, d policy.Decision, rem *api
 		u := policy.Withheld(rem, seen.Reason, seen.Message)
 		return policy.Confirmation{}, &u, nil
 	}
-	return seen.Confirmation, nil, actuate.Request(ctx, seen.cell, seen.machine, rem, seen.StartBefore)
+	return seen.Confirmation, nil, actuate.Request(ctx, seen.cell, seen.machine, rem, actuate.Terms{StartBefore: seen.StartBefore, Epoch: seen.epoch})
 }
 
 // look is what the last look found, and the Machine to patch if it confirms.
@@ -138,6 +148,7 @@ type look struct {
 	policy.Confirmation
 	cell    client.Client
 	machine *api.Machine
+	epoch   int32
 }
 
 func against(reason policy.Reason, message string) look {
@@ -176,7 +187,9 @@ func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, err
 		return against(policy.ReasonTargetGone, "the Machine no longer exists"), nil
 	}
 	f.Machine = policy.FromMachine(machine)
-	return look{policy.Confirm(d, f, c.now()), cell.client, machine}, nil
+	// Only then the Lease: who takes over after this read changes the Machine later.
+	epoch, err := c.epochFor(ctx, machine)
+	return look{policy.Confirm(d, f, c.now()), cell.client, machine, epoch}, err
 }
 
 func (c *Controller) policy(ctx context.Context, name string) (*api.RemediationPolicy, error) {

@@ -76,6 +76,7 @@ func testFreeze(t *testing.T, config *rest.Config) {
 	require.Equal(t, 1, f.told(f.budget("stop"), policy.ReasonFrozen), "it is told once")
 
 	require.NoError(t, f.client.Delete(t.Context(), freezing("stop")))
+	f.lead(c)
 	f.round(c)
 	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
 	require.NotContains(t, f.scraped(c), "pharos_remediator_frozen_since_timestamp_seconds{")

@@ -67,6 +67,9 @@ func TestRemediator(t *testing.T) {
 		{"place that was taken in between", testPlaceTaken},
 		{"crash between place and record", testCrashAfterPlace},
 		{"place that is given back", testPlaceGivenBack},
+		{"write of a leader that was succeeded", testLateWrite},
+		{"leader that is succeeded before the patch", testSucceeded},
+		{"Lease that was made anew", testLeaseMadeAnew},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 	} {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -152,6 +153,7 @@ func (f *fleet) answer(name string, phase api.RepairPhase) {
 	m := f.machine(name)
 	require.NotNil(f.t, m.Spec.Remediation)
 	m.Status.Remediation = &api.RemediationResponse{ID: m.Spec.Remediation.ID, Phase: phase}
+	m.Status.RemediationEpoch = m.Spec.Remediation.Epoch
 	if phase != api.RepairRunning {
 		m.Status.Remediation.FinishedAt = ptr.To(metav1.Now())
 	}
@@ -246,12 +248,27 @@ func (f *fleet) options() Options {
 	return Options{Hub: f.config, Centrals: urls, Listen: "127.0.0.1:0", Interval: 200 * time.Millisecond, Log: slog.New(slog.NewTextHandler(f.t.Output(), nil))}
 }
 
-// start is a remediator whose rounds the test runs by hand.
+// start is a remediator that leads and whose rounds the test runs by hand.
 func (f *fleet) start() *Controller {
 	c, err := New(f.options())
 	require.NoError(f.t, err)
+	f.lead(c)
 	f.serve(c)
 	return c
+}
+
+// lead gives the Lease to a remediator, for an hour and whoever had it.
+func (f *fleet) lead(c *Controller) {
+	lock, now := c.lock(), metav1.Now()
+	record := resourcelock.LeaderElectionRecord{HolderIdentity: c.options.Identity, LeaseDurationSeconds: 3600, AcquireTime: now, RenewTime: now}
+	held, _, err := lock.Get(f.t.Context())
+	if apierrors.IsNotFound(err) {
+		require.NoError(f.t, lock.Create(f.t.Context(), record))
+		return
+	}
+	require.NoError(f.t, err)
+	record.LeaderTransitions = held.LeaderTransitions + 1
+	require.NoError(f.t, lock.Update(f.t.Context(), record))
 }
 
 // serve answers for metrics and health; the listener is closed by a server that runs.

@@ -32,7 +32,8 @@ func testLimit(t *testing.T, config *rest.Config) {
 		answers.set(func(c *central) { c.listed = map[string]time.Duration{} })
 	}
 	f.fail(another)
-	f.round(f.start())
+	c = f.start()
+	f.round(c)
 	require.Len(t, f.remediations(), 1)
 	f.untouched()
 	require.Equal(t, another+" LimitReached", f.hold())

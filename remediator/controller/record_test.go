@@ -24,6 +24,7 @@ func testRecord(t *testing.T, config *rest.Config) {
 	o.Record.Dir = filepath.Join(t.TempDir(), "record")
 	c, err := New(o)
 	require.NoError(t, err)
+	f.lead(c)
 	f.serve(c)
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan struct{})

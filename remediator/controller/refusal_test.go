@@ -50,11 +50,16 @@ func (f *fleet) refusing() *atomic.Bool {
 		_ = json.NewEncoder(w).Encode(answer)
 	}))
 	f.t.Cleanup(server.Close)
+	f.reach(server.URL)
+	return &on
+}
+
+// reach lets remediators find the cell under another URL.
+func (f *fleet) reach(url string) {
 	var s corev1.Secret
 	require.NoError(f.t, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: hubNamespace, Name: "asia-1-remediator"}, &s))
-	s.Data[kube.SecretKeyKubeconfig] = kubeconfigOf(f.t, &rest.Config{Host: server.URL})
+	s.Data[kube.SecretKeyKubeconfig] = kubeconfigOf(f.t, &rest.Config{Host: url})
 	require.NoError(f.t, f.client.Update(f.t.Context(), &s))
-	return &on
 }
 
 func (f *fleet) allowed() *metav1.Condition {
