@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
-	"github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/snapshot"
 )
 
@@ -22,18 +21,23 @@ func newDecideCommand() *cobra.Command {
 		Use:   "decide",
 		Short: "Say what the remediator decides of a snapshot, and why",
 		Long: `Decide what the remediator would of a snapshot that it recorded, or that was written by hand, and say why. The same code decides. Nothing
-is read but the files, and nothing is written. With --policy the policies of the files take the place of those in the snapshot.`,
+is read but the files, and nothing is written. With --policy the policies of the files take the place of those in the snapshot, and so do
+budgets, if the files have any.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			write, err := answerIn(format)
+			if err != nil {
+				return err
+			}
 			s, err := readSnapshot(from, policies, now)
 			if err != nil {
 				return err
 			}
-			return writeVerdict(cmd.OutOrStdout(), format, snapshot.VerdictOf(s.Decide(), s.Now))
+			return write(cmd.OutOrStdout(), snapshot.VerdictOf(s.Decide(), s.Now))
 		},
 	}
 	cmd.Flags().StringVar(&from, "snapshot", "", "the snapshot, a YAML or JSON file; - for standard input")
-	cmd.Flags().StringArrayVar(&policies, "policy", nil, "a YAML file with one RemediationPolicy or several; may be given several times")
+	cmd.Flags().StringArrayVar(&policies, "policy", nil, policyFlag)
 	cmd.Flags().StringVar(&now, "now", "", "decide as at this instant, such as 2026-01-31T12:00:00Z (default: that of the snapshot)")
 	cmd.Flags().StringVarP(&format, "output", "o", "text", "text, yaml or json")
 	cobra.CheckErr(cmd.MarkFlagRequired("snapshot"))
@@ -53,20 +57,18 @@ func readSnapshot(path string, policies []string, now string) (snapshot.Snapshot
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
-	if now != "" {
-		if s.Now, err = instant("now", now); err != nil {
-			return s, err
-		}
+	if s.Now, err = instantOr("now", now, s.Now); err != nil {
+		return s, err
 	}
-	if len(policies) == 0 {
-		return s, nil
-	}
-	s.Policies, err = readPolicies(policies)
-	return s, err
+	terms, err := readTerms(policies)
+	return s.Under(terms), err
 }
 
-// instant is what a flag says.
-func instant(flag, text string) (time.Time, error) {
+// instantOr is what a flag says, if it says anything.
+func instantOr(flag, text string, unset time.Time) (time.Time, error) {
+	if text == "" {
+		return unset, nil
+	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return at, fmt.Errorf("reading --%s: %w", flag, err)
@@ -74,45 +76,69 @@ func instant(flag, text string) (time.Time, error) {
 	return at, nil
 }
 
-// readPolicies reads policies and refuses what the API server would.
-func readPolicies(paths []string) ([]v1alpha1.RemediationPolicy, error) {
-	var all []v1alpha1.RemediationPolicy
-	seen := map[string]string{}
+// policyFlag says what --policy is.
+const policyFlag = "a YAML file with RemediationPolicies, FleetDisruptionBudgets or both; may be given several times"
+
+// readTerms reads policies and budgets, and refuses what the API server would.
+func readTerms(paths []string) (snapshot.Terms, error) {
+	var all snapshot.Terms
+	policies, budgets := map[string]string{}, map[string]string{}
 	for _, path := range paths {
 		raw, err := readFile("policies", path)
 		if err != nil {
-			return nil, err
+			return all, err
 		}
-		policies, err := snapshot.ReadPolicies(raw.Content)
+		terms, err := snapshot.ReadTerms(raw.Content)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return all, fmt.Errorf("%s: %w", path, err)
 		}
-		for _, p := range policies {
-			if first, twice := seen[p.Name]; twice {
-				return nil, fmt.Errorf("%s: the policy %q is in %s, too", path, p.Name, first)
-			}
-			seen[p.Name] = path
+		for _, p := range terms.Policies {
+			err = errors.Join(err, onlyIn(path, "policy", p.Name, policies))
 		}
-		all = append(all, policies...)
+		for _, b := range terms.Budgets {
+			err = errors.Join(err, onlyIn(path, "budget", b.Name, budgets))
+		}
+		if err != nil {
+			return all, err
+		}
+		all.Policies, all.Budgets = append(all.Policies, terms.Policies...), append(all.Budgets, terms.Budgets...)
 	}
 	return all, nil
 }
 
-func writeVerdict(to io.Writer, format string, v snapshot.Verdict) error {
+// onlyIn remembers in which file a name is, and refuses it in another.
+func onlyIn(path, kind, name string, seen map[string]string) error {
+	if first, twice := seen[name]; twice {
+		return fmt.Errorf("%s: the %s %q is in %s, too", path, kind, name, first)
+	}
+	seen[name] = path
+	return nil
+}
+
+// answer is what programs and people can read.
+type answer interface{ Text(to io.Writer) error }
+
+// answerIn is how an answer is written in a format, which is known to be one before
+// anybody waits for the answer.
+func answerIn(format string) (func(to io.Writer, a answer) error, error) {
 	switch format {
 	case "text":
-		return v.Text(to)
+		return func(to io.Writer, a answer) error { return a.Text(to) }, nil
 	case "json":
-		e := json.NewEncoder(to)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
+		return func(to io.Writer, a answer) error {
+			e := json.NewEncoder(to)
+			e.SetIndent("", "  ")
+			return e.Encode(a)
+		}, nil
 	case "yaml":
-		raw, err := yaml.Marshal(v)
-		if err != nil {
+		return func(to io.Writer, a answer) error {
+			raw, err := yaml.Marshal(a)
+			if err != nil {
+				return err
+			}
+			_, err = to.Write(raw)
 			return err
-		}
-		_, err = to.Write(raw)
-		return err
+		}, nil
 	}
-	return errors.New("reading --output: it is " + format + ", where text, yaml or json can be written")
+	return nil, errors.New("reading --output: it is " + format + ", where text, yaml or json can be written")
 }

@@ -97,6 +97,7 @@ func newRootCommand() *cobra.Command {
 		newNotifyCommand(),
 		newDecideCommand(),
 		newWhyCommand(),
+		newReplayCommand(),
 		newRemediationCommand(),
 		newContractCommand(),
 		newRulesCommand(),

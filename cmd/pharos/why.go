@@ -44,20 +44,19 @@ records in (--record) and that is no newer than --at. The same code decides. Not
 	return cmd
 }
 
+var errNoFolder = errors.New("reading --record: it is empty")
+
 // recorded is the file that is asked for.
 func recorded(from, dir, at string) (string, error) {
 	if from != "" {
 		return from, nil
 	}
 	if dir == "" {
-		return "", errors.New("reading --record: it is empty")
+		return "", errNoFolder
 	}
-	then := time.Now()
-	if at != "" {
-		var err error
-		if then, err = instant("at", at); err != nil {
-			return "", err
-		}
+	then, err := instantOr("at", at, time.Now())
+	if err != nil {
+		return "", err
 	}
 	return recording.Last(dir, then)
 }

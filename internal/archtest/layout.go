@@ -36,6 +36,7 @@ func rooms() []room {
 		{dir: "remediator/nodecheck", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/snapshot", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/recording", imports: []string{"remediator/snapshot"}},
+		{dir: "remediator/replay", imports: []string{"api", "remediator/policy", "remediator/snapshot"}},
 		{dir: "remediator", imports: []string{"api", "internal"}},
 
 		{dir: "operator", imports: []string{"api", "edge", "cascade", "central", "rules", "dashboards", "deploy", "internal"}},
@@ -51,7 +52,7 @@ func rooms() []room {
 			"internal/testkit",
 		}},
 		{dir: "cmd", imports: []string{
-			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "remediator/recording", "remediator/snapshot", "operator", "deploy", "internal", "internal/local",
+			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "remediator/recording", "remediator/replay", "remediator/snapshot", "operator", "deploy", "internal", "internal/local",
 		}},
 	}
 }

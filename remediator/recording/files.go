@@ -54,24 +54,60 @@ func compress(f *os.File, s snapshot.Snapshot) error {
 
 // Last is the path of the newest snapshot in a folder that is no newer than an instant.
 func Last(dir string, at time.Time) (string, error) {
+	paths, err := Between(dir, time.Time{}, at)
+	if err != nil {
+		return "", err
+	}
+	return paths[len(paths)-1], nil
+}
+
+// Between are the paths of the snapshots in a folder that are no older than one instant
+// and no newer than another, the oldest first. Zero is no bound. It fails if there is none.
+func Between(dir string, from, to time.Time) ([]string, error) {
 	all, err := list(dir, Suffix)
 	if err != nil {
-		return "", fmt.Errorf("looking for a snapshot: %w", err)
+		return nil, fmt.Errorf("looking for a snapshot: %w", err)
 	}
 	if len(all) == 0 {
-		return "", fmt.Errorf("looking for a snapshot: there is none in %s: is it the folder of the remediator's --record?", dir)
+		return nil, fmt.Errorf("looking for a snapshot: there is none in %s: is it the folder of the remediator's --record?", dir)
 	}
-	last := ""
+	var paths []string
 	for _, entry := range all {
-		if entry.Name() <= name(at) {
-			last = entry.Name()
+		if (from.IsZero() || entry.Name() >= name(from)) && (to.IsZero() || entry.Name() <= name(to)) {
+			paths = append(paths, filepath.Join(dir, entry.Name()))
 		}
 	}
-	if last == "" {
-		oldest := strings.TrimSuffix(all[0].Name(), Suffix)
-		return "", fmt.Errorf("looking for a snapshot: the oldest in %s is of %s, after %s", dir, oldest, at.UTC().Format(time.RFC3339))
+	if len(paths) > 0 {
+		return paths, nil
 	}
-	return filepath.Join(dir, last), nil
+	oldest, newest := strings.TrimSuffix(all[0].Name(), Suffix), strings.TrimSuffix(all[len(all)-1].Name(), Suffix)
+	if from.IsZero() {
+		return nil, fmt.Errorf("looking for a snapshot: the oldest in %s is of %s, after %s", dir, oldest, to.UTC().Format(time.RFC3339))
+	}
+	return nil, fmt.Errorf("looking for a snapshot: %s has those of %s to %s, and none in the time that is asked for", dir, oldest, newest)
+}
+
+// Open reads a snapshot that was recorded. It refuses one that is not of the instant in
+// its name, by which it would be taken out of turn.
+func Open(path string) (s snapshot.Snapshot, err error) {
+	// Whoever opens a pipe waits for what may never come.
+	if info, err := os.Stat(path); err != nil {
+		return s, fmt.Errorf("reading a snapshot: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return s, fmt.Errorf("%s: reading a snapshot: it is no regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return s, fmt.Errorf("reading a snapshot: %w", err)
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	if s, err = snapshot.Read(f); err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	if filepath.Base(path) != name(s.Now) {
+		return s, fmt.Errorf("%s: reading a snapshot: it is of %s, which is not what its name says: was it renamed?", path, s.Now.UTC().Format(time.RFC3339Nano))
+	}
+	return s, nil
 }
 
 // list gives what is in a folder and called in a way, sorted by name, and so by time.

@@ -177,3 +177,38 @@ func TestRefused(t *testing.T) {
 	_, err = recording.New(recording.Options{Dir: t.TempDir(), MaxBytes: -1, Registry: prometheus.NewRegistry()})
 	require.ErrorContains(t, err, "below zero")
 }
+
+func TestBetween(t *testing.T) {
+	dir := t.TempDir()
+	r, stop := recorder(t, recording.Options{Dir: dir})
+	for hour := range 3 {
+		offer(t, r, dir, byHand(t, start.Add(time.Duration(hour)*time.Hour)), "")
+		require.Eventually(t, func() bool { return len(files(t, dir)) == hour+1 }, 10*time.Second, time.Millisecond)
+	}
+	stop()
+	for _, c := range []struct {
+		from, to time.Time
+		want     []string
+	}{
+		{time.Time{}, time.Time{}, files(t, dir)},
+		{start.Add(time.Hour), time.Time{}, files(t, dir)[1:]},
+		{time.Time{}, start.Add(time.Hour), files(t, dir)[:2]},
+		{start.Add(time.Minute), start.Add(time.Hour), files(t, dir)[1:2]},
+	} {
+		paths, err := recording.Between(dir, c.from, c.to)
+		require.NoError(t, err)
+		for i := range paths {
+			paths[i] = filepath.Base(paths[i])
+		}
+		require.Equal(t, c.want, paths)
+	}
+	_, err := recording.Between(dir, start.Add(time.Minute), start.Add(2*time.Minute))
+	require.ErrorContains(t, err, "has those of 20260301T120000.000Z to 20260301T140000.000Z, and none in the time that is asked for")
+	s, err := recording.Open(filepath.Join(dir, files(t, dir)[1]))
+	require.NoError(t, err)
+	require.Equal(t, start.Add(time.Hour), s.Now)
+	renamed := filepath.Join(dir, "20260301T123000.000Z"+recording.Suffix)
+	require.NoError(t, os.Rename(filepath.Join(dir, files(t, dir)[1]), renamed))
+	_, err = recording.Open(renamed)
+	require.ErrorContains(t, err, "it is of 2026-03-01T13:00:00Z, which is not what its name says")
+}

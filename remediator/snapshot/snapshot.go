@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -65,7 +66,7 @@ func Read(r io.Reader) (Snapshot, error) {
 	}
 	var s Snapshot
 	if err := json.Unmarshal(raw, &s.TypeMeta); err == nil && (s.APIVersion != APIVersion || s.Kind != Kind) {
-		return Snapshot{}, fmt.Errorf("reading a snapshot: it is %q of %q, where %q of %q is read", s.Kind, s.APIVersion, Kind, APIVersion)
+		return Snapshot{}, fmt.Errorf("reading a snapshot: it is %q of %q, where %q of %q is read%s", s.Kind, s.APIVersion, Kind, APIVersion, elsewhere(s.TypeMeta))
 	}
 	strict, err := kjson.UnmarshalStrict(raw, &s)
 	if err := errors.Join(append(strict, err)...); err != nil {
@@ -75,6 +76,15 @@ func Read(r io.Reader) (Snapshot, error) {
 		return Snapshot{}, fmt.Errorf("reading a snapshot:\n%w", err)
 	}
 	return s, nil
+}
+
+// elsewhere says what to do with a snapshot of another version.
+func elsewhere(t metav1.TypeMeta) string {
+	group, _, _ := strings.Cut(APIVersion, "/")
+	if t.Kind == Kind && strings.HasPrefix(t.APIVersion, group+"/") {
+		return ": another version of pharos wrote it, which can read it"
+	}
+	return ""
 }
 
 // compressed is how a file that zstd made begins (RFC 8878, 3.1.1).

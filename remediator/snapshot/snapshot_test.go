@@ -11,7 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 	"github.com/pharos-fleet/pharos/remediator/snapshot"
 )
@@ -51,7 +53,7 @@ func TestWhatIsWrittenIsReadAndDecidedTheSame(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for name, c := range map[string]struct{ from, to, says string }{
 		"another kind":         {"kind: Snapshot", "kind: Secret", `it is "Secret" of "snapshot.pharos.dev/v1"`},
-		"another version":      {"snapshot.pharos.dev/v1", "snapshot.pharos.dev/v9", `where "Snapshot" of "snapshot.pharos.dev/v1" is read`},
+		"another version":      {"snapshot.pharos.dev/v1", "snapshot.pharos.dev/v9", `where "Snapshot" of "snapshot.pharos.dev/v1" is read: another version of pharos wrote it`},
 		"no instant":           {"now: 2026-03-01T12:00:00Z", "", "now: is missing"},
 		"a field that is none": {"rack: r3", "rak: r3", `unknown field "cells[0].machines[0].rak"`},
 		"a cell without name":  {"- name: asia-1", "- paused: true", "cells[0].name: is missing"},
@@ -102,11 +104,13 @@ func TestAVerdictHasBudgets(t *testing.T) {
 	require.Regexp(t, `lost +Unknown +NoTargets +- +- +- +- +it covers no machine`, out.String())
 }
 
-func TestPolicies(t *testing.T) {
+func TestTerms(t *testing.T) {
 	const good = "apiVersion: pharos.dev/v1alpha1\nkind: RemediationPolicy\nmetadata: {name: a}\nspec: {matchAll: All}\n"
-	policies, err := snapshot.ReadPolicies([]byte("# why\n---\n" + good + "---\n" + strings.Replace(good, "a}", "b}", 1)))
+	const budget = "apiVersion: pharos.dev/v1alpha1\nkind: FleetDisruptionBudget\nmetadata: {name: a}\nspec: {level: Cell, maxInFlight: 2}\n"
+	terms, err := snapshot.ReadTerms([]byte("# why\n---\n" + good + "---\n" + budget + "---\n" + strings.Replace(good, "a}", "b}", 1)))
 	require.NoError(t, err)
-	require.Len(t, policies, 2)
+	require.Len(t, terms.Policies, 2)
+	require.Len(t, terms.Budgets, 1)
 	for text, says := range map[string]string{
 		"":    "there is none",
 		"# a": "there is none",
@@ -114,11 +118,28 @@ func TestPolicies(t *testing.T) {
 		strings.Replace(good, "RemediationPolicy", "Remediation", 1): `document 1: it is "Remediation"`,
 		strings.Replace(good, "{name: a}", "{}", 1):                  "with a name is read",
 		good + good: "already set",
-		strings.Replace(good, "matchAll: All", "mode: Act", 1): "an empty selection is not everything",
+		strings.Replace(good, "matchAll: All", "mode: Act", 1):      "an empty selection is not everything",
+		strings.Replace(budget, "maxInFlight", "maxinflight", 1):    `unknown field "spec.maxinflight"`,
+		strings.Replace(budget, "maxInFlight: 2", "freeze: Now", 1): "document 1: ",
 	} {
-		_, err := snapshot.ReadPolicies([]byte(text))
+		_, err := snapshot.ReadTerms([]byte(text))
 		require.ErrorContains(t, err, says, text)
 	}
+}
+
+// Of a kind that the terms do not have, the snapshot keeps its own.
+func TestUnder(t *testing.T) {
+	s := read(t, byHand(t)+"\nbudgets:\n- metadata: {name: own}\n  spec: {level: Cell, maxUnavailable: 3}\n")
+	s.BudgetsErr = "connection refused"
+	stop := api.FleetDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "stop"}}
+	under := s.Under(snapshot.Terms{Budgets: []api.FleetDisruptionBudget{stop}})
+	require.Equal(t, "workers", under.Policies[0].Name)
+	require.Equal(t, "stop", under.Budgets[0].Name)
+	require.Equal(t, "connection refused", under.BudgetsErr, "others could not have been read either")
+	under = s.Under(snapshot.Terms{Policies: []api.RemediationPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "other"}}}})
+	require.Equal(t, "other", under.Policies[0].Name)
+	require.Equal(t, "own", under.Budgets[0].Name)
+	require.Equal(t, "workers", s.Policies[0].Name)
 }
 
 // FuzzRead says that whatever is read is written and decided without a panic, and
