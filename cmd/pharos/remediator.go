@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pharos-fleet/pharos/remediator/controller"
+	"github.com/pharos-fleet/pharos/remediator/hint"
 	"github.com/pharos-fleet/pharos/remediator/recording"
 )
 
@@ -23,6 +24,11 @@ func newRemediatorCommand() *cobra.Command {
 		"a folder to keep snapshots in: what each decision that differs from the one before rested on, for pharos decide")
 	flags.Int64Var(&opts.Record.MaxBytes, "record-max-bytes", recording.DefaultMaxBytes, "what the folder of --record holds at most; the oldest snapshots go first")
 	flags.DurationVar(&opts.Record.MaxAge, "record-max-age", recording.DefaultMaxAge, "how long a snapshot is kept at most")
+	flags.StringVar(&opts.Hints.TokenFile, "hint-token-file", "",
+		"a file with the bearer token that Alertmanager's web hook must show at "+hint.Path+", so that a round comes at once; without it there is no web hook")
+	flags.StringToStringVar(&opts.Hints.Alertmanagers, "alertmanager", nil,
+		"an Alertmanager as name=URL that is asked for its alerts, so that a round comes at once when there is a new one; may be given several times")
+	flags.DurationVar(&opts.Hints.Interval, "alertmanager-interval", hint.DefaultInterval, "time between two questions to an Alertmanager")
 	shared := programFlags{listen: &opts.Listen, cluster: "hub"}
 	shared.register(cmd, func(g given) (program, error) {
 		opts.Log, opts.Hub = g.log, g.config

@@ -37,6 +37,7 @@ func rooms() []room {
 		{dir: "remediator/snapshot", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/recording", imports: []string{"remediator/snapshot"}},
 		{dir: "remediator/replay", imports: []string{"api", "remediator/policy", "remediator/snapshot"}},
+		{dir: "remediator/hint"},
 		{dir: "remediator", imports: []string{"api", "internal"}},
 
 		{dir: "operator", imports: []string{"api", "edge", "cascade", "central", "rules", "dashboards", "deploy", "internal"}},
@@ -52,7 +53,7 @@ func rooms() []room {
 			"internal/testkit",
 		}},
 		{dir: "cmd", imports: []string{
-			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "remediator/recording", "remediator/replay", "remediator/snapshot", "operator", "deploy", "internal", "internal/local",
+			"api", "edge", "cascade", "central", "rules", "dashboards", "remediator", "remediator/hint", "remediator/recording", "remediator/replay", "remediator/snapshot", "operator", "deploy", "internal", "internal/local",
 		}},
 	}
 }

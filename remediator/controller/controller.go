@@ -23,6 +23,7 @@ import (
 
 	"github.com/pharos-fleet/pharos/internal/kube"
 	"github.com/pharos-fleet/pharos/internal/obs"
+	"github.com/pharos-fleet/pharos/remediator/hint"
 	"github.com/pharos-fleet/pharos/remediator/ledger"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 	"github.com/pharos-fleet/pharos/remediator/recording"
@@ -52,6 +53,8 @@ type Options struct {
 	// Record is where the snapshots of decisions are kept, and how many. Without a Dir
 	// none are; its Registry and Log are the remediator's own.
 	Record recording.Options
+	// Hints have a round come sooner. Their Registry and Log are the remediator's own.
+	Hints hint.Options
 	// Listen is the host:port of metrics and health. Required.
 	Listen string
 	// Log unset drops everything.
@@ -70,6 +73,7 @@ type Controller struct {
 	recorder record.EventRecorder
 	events   record.EventBroadcaster
 	server   *obs.Server
+	hints    *hint.Hints
 	metrics  *metrics
 	log      *slog.Logger
 	now      func() time.Time
@@ -127,7 +131,11 @@ func New(o Options) (*Controller, error) {
 			return nil, err
 		}
 	}
-	c.server, err = obs.NewServer(obs.ServerOptions{Address: o.Listen, Registry: registry, Ready: c.Ready, Log: o.Log})
+	o.Hints.Registry, o.Hints.Log = registry, o.Log
+	if c.hints, err = hint.New(o.Hints); err != nil {
+		return nil, err
+	}
+	c.server, err = obs.NewServer(obs.ServerOptions{Address: o.Listen, Registry: registry, Ready: c.Ready, Handler: c.hints.Handler(), Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +189,9 @@ func (c *Controller) Run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// loop runs one round after another. A round that failed is tried again after
-// the same interval; what it could not do is decided anew.
+// loop runs one round after another, at an interval or when a hint comes. A round
+// that failed is tried again after the same interval; what it could not do is
+// decided anew.
 func (c *Controller) loop(ctx context.Context) {
 	for ctx.Err() == nil {
 		start := c.now()
@@ -191,9 +200,8 @@ func (c *Controller) loop(ctx context.Context) {
 			return
 		}
 		c.finished(start, err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(c.pause(next)):
+		if h, early := c.hints.Wait(ctx, c.pause(next)); early {
+			c.hinted(h)
 		}
 	}
 }

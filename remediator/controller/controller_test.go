@@ -72,6 +72,7 @@ func TestRemediator(t *testing.T) {
 		{"Lease that was made anew", testLeaseMadeAnew},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
+		{"hint", testHint},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, config) })
 	}

@@ -11,6 +11,7 @@ import (
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/remediator/hint"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
@@ -21,6 +22,11 @@ func newRecorder(host string) (record.EventBroadcaster, record.EventRecorder) {
 
 func (c *Controller) startEvents() {
 	c.events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.clients.CoreV1().Events("")})
+}
+
+// hinted tells why a round comes before its time.
+func (c *Controller) hinted(h hint.Hint) {
+	c.log.Info("Round begins early, by a hint", slog.String("source", h.Source), slog.Int("alerts", h.Alerts), slog.Any("names", h.Names))
 }
 
 // recorded tells of a repair that has just been written down.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +87,10 @@ func (c *Controller) leadUntil(ctx, leading context.Context) {
 	}
 	c.leads(true)
 	c.log.Info("Leading", slog.String("identity", c.options.Identity))
+	var hinting sync.WaitGroup
+	hinting.Go(func() { c.hints.Lead(ctx) })
 	c.loop(ctx)
+	hinting.Wait()
 }
 
 func (c *Controller) lock() *resourcelock.LeaseLock {

@@ -24,6 +24,10 @@ type running struct {
 func (f *fleet) run(identity string) running {
 	o := f.options()
 	o.Identity = identity
+	return f.runWith(o)
+}
+
+func (f *fleet) runWith(o Options) running {
 	c, err := New(o)
 	require.NoError(f.t, err)
 	ctx, cancel := context.WithCancel(context.Background())

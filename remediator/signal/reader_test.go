@@ -49,7 +49,7 @@ func mute(t *testing.T) string {
 	return "https://" + l.Addr().String()
 }
 
-func centrals(t *testing.T, urls ...string) []signal.Central {
+func centrals(t testing.TB, urls ...string) []signal.Central {
 	t.Helper()
 	var out []signal.Central
 	for i, u := range urls {
