@@ -31,7 +31,7 @@ const (
 	Kind       = "Snapshot"
 )
 
-// MaxBytes bounds a snapshot, in bytes. One of 100,000 machines has about 60 MB.
+// MaxBytes bounds a snapshot, in bytes. One of 100,000 machines has about 35 MB.
 const MaxBytes = 512 << 20
 
 // Snapshot is everything that a decision rests on. The same snapshot gives the
