@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/pharos-fleet/pharos/remediator/controller"
@@ -29,8 +32,14 @@ func newRemediatorCommand() *cobra.Command {
 	flags.StringToStringVar(&opts.Hints.Alertmanagers, "alertmanager", nil,
 		"an Alertmanager as name=URL that is asked for its alerts, so that a round comes at once when there is a new one; may be given several times")
 	flags.DurationVar(&opts.Hints.Interval, "alertmanager-interval", hint.DefaultInterval, "time between two questions to an Alertmanager")
+	days := flags.Int("retain-days", controller.DefaultRetainDays, "how many days a Remediation that has ended is kept; before it goes it is written into the folder of --record, if there is one")
+	records := flags.Int("retain-records", controller.DefaultRetainRecords, "how many Remediations that have ended are kept; the oldest go first, but for what decisions still need")
 	shared := programFlags{listen: &opts.Listen, cluster: "hub"}
 	shared.register(cmd, func(g given) (program, error) {
+		opts.Retain.Age, opts.Retain.Records = time.Duration(*days)*24*time.Hour, *records
+		if err := opts.Retain.Validate(); err != nil {
+			return nil, fmt.Errorf("--retain-days %d, --retain-records %d: %w", *days, *records, err)
+		}
 		opts.Log, opts.Hub = g.log, g.config
 		return controller.New(opts)
 	})

@@ -5,6 +5,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,9 @@ import (
 const (
 	DefaultInterval  = 5 * time.Second
 	DefaultNamespace = "pharos-system"
+	// Three months of records are some 40 MB in the hub.
+	DefaultRetainDays    = 90
+	DefaultRetainRecords = 10_000
 )
 
 // Options are what a remediator needs.
@@ -55,6 +59,9 @@ type Options struct {
 	Record recording.Options
 	// Hints have a round come sooner. Their Registry and Log are the remediator's own.
 	Hints hint.Options
+	// Retain bounds how many records of repairs that are over the hub keeps. Unset
+	// means the defaults.
+	Retain policy.Retention
 	// Listen is the host:port of metrics and health. Required.
 	Listen string
 	// Log unset drops everything.
@@ -90,6 +97,10 @@ type Controller struct {
 	checksDone map[string]time.Time
 	// access is what was found when checks were last tried.
 	access []policy.CheckAccess
+	// audit is nil where what is taken away is not kept, and unretired is why the last
+	// could not be.
+	audit     *ledger.Audit
+	unretired error
 
 	mu     sync.Mutex
 	health health
@@ -130,6 +141,7 @@ func New(o Options) (*Controller, error) {
 		if c.recording, err = recording.New(o.Record); err != nil {
 			return nil, err
 		}
+		c.audit = ledger.NewAudit(o.Record.Dir)
 	}
 	o.Hints.Registry, o.Hints.Log = registry, o.Log
 	if c.hints, err = hint.New(o.Hints); err != nil {
@@ -169,7 +181,8 @@ func complete(o Options) (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return o, nil
+	o.Retain = cmp.Or(o.Retain, policy.Retention{Age: DefaultRetainDays * 24 * time.Hour, Records: DefaultRetainRecords})
+	return o, o.Retain.Validate()
 }
 
 // Addr is where metrics and health are served.

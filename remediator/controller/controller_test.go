@@ -70,6 +70,7 @@ func TestRemediator(t *testing.T) {
 		{"write of a leader that was succeeded", testLateWrite},
 		{"leader that is succeeded before the patch", testSucceeded},
 		{"Lease that was made anew", testLeaseMadeAnew},
+		{"records that are retired", testRetire},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 		{"hint", testHint},

@@ -24,6 +24,9 @@ type metrics struct {
 	centrals  *prometheus.GaugeVec
 	cells     *prometheus.GaugeVec
 	frozen    *prometheus.GaugeVec
+	records   prometheus.Gauge
+	pruned    prometheus.Counter
+	unpruned  prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
@@ -32,6 +35,9 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 	}
 	gauges := func(name, help, label string) *prometheus.GaugeVec {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pharos_remediator_" + name, Help: help}, []string{label})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "pharos_remediator_" + name, Help: help})
 	}
 	counters := func(name, help, label string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "pharos_remediator_" + name, Help: help}, []string{label})
@@ -52,8 +58,11 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
 		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
 		frozen:    gauges("frozen_since_timestamp_seconds", "When a disruption budget was first seen to be frozen without an end, by budget.", "budget"),
+		records:   gauge("records", "Remediations that the hub has, open ones included."),
+		pruned:    counter("records_pruned_total", "Remediations that ended long ago and were taken away."),
+		unpruned:  counter("records_prune_failures_total", "Rounds in which Remediations could not be taken away, or not be written into the audit log."),
 	}
-	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells, m.frozen)
+	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells, m.frozen, m.records, m.pruned, m.unpruned)
 	m.initialise(centrals)
 	return m
 }
@@ -103,6 +112,13 @@ const (
 )
 
 func (m *metrics) request(result string) { m.requests.WithLabelValues(result).Inc() }
+
+func (m *metrics) retired(gone int, err error) {
+	m.pruned.Add(float64(gone))
+	if err != nil {
+		m.unpruned.Inc()
+	}
+}
 
 func (m *metrics) leader(yes bool) { m.leading.Set(one(yes)) }
 

@@ -40,6 +40,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks))
 	c.removeChecks(ctx, plan.Removals)
 	failures, acted := c.act(ctx, reservations, plan.Decisions)
+	c.retire(ctx, snapshot)
 	plan = plan.Failed(failures)
 	c.metrics.plan(plan, snapshot)
 	err = errors.Join(

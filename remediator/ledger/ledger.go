@@ -38,13 +38,17 @@ type Ledger struct {
 // the reservations.
 func New(hub client.Client, namespace string) *Ledger { return &Ledger{hub, namespace} }
 
-// List returns every record, the newest state of each.
+// List returns every record, the newest state of each. A part of them is none: what
+// is missing might hold a machine.
 func (l *Ledger) List(ctx context.Context) ([]api.Remediation, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var list api.RemediationList
 	if err := l.hub.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing remediations: %w", err)
+	}
+	if list.Continue != "" {
+		return nil, errors.New("listing remediations: the hub's API server gave only a part of them")
 	}
 	return list.Items, nil
 }

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/kube"
@@ -29,7 +31,7 @@ func spec(machine string) api.RemediationSpec {
 }
 
 func TestLedger(t *testing.T) {
-	hub, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
+	hub, err := client.NewWithWatch(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)
 	l := ledger.New(hub, "default")
 	update := func(t *testing.T, u policy.Update, at time.Time) (*api.Remediation, bool) {
@@ -40,6 +42,8 @@ func TestLedger(t *testing.T) {
 	}
 
 	t.Run("places in budgets", func(t *testing.T) { testReservations(t, hub) })
+
+	t.Run("records that are taken away", func(t *testing.T) { testRetire(t, hub) })
 
 	t.Run("the same intent is written once", func(t *testing.T) {
 		first, err := l.Record(t.Context(), "once", spec("m-1"))
@@ -143,5 +147,11 @@ func TestLedger(t *testing.T) {
 		all, err := l.List(t.Context())
 		require.NoError(t, err)
 		require.Len(t, all, 5)
+
+		part := interceptor.NewClient(hub, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			return c.List(ctx, list, append(opts, client.Limit(2))...)
+		}})
+		_, err = ledger.New(part, "default").List(t.Context())
+		require.ErrorContains(t, err, "only a part of them")
 	})
 }
