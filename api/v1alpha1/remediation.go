@@ -76,6 +76,13 @@ type RemediationSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Epoch *int32 `json:"epoch,omitempty"`
+	// Snapshot names the file in the folder of the remediator's --record that has all
+	// that the decision rests on. Unset means that none was recorded. The file may be
+	// gone: the folder is bounded, and its disk may have been full.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Snapshot string `json:"snapshot,omitempty"`
 }
 
 // RemediationPlace is where a target was when its repair was decided. Labels change

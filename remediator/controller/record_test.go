@@ -57,4 +57,7 @@ func testRecord(t *testing.T, config *rest.Config) {
 	require.Equal(t, policy.Act, after.Decisions[0].Verdict)
 	require.Equal(t, f.one().Name, after.Decisions[0].Name)
 	require.Equal(t, f.one().Spec.Gate, after.Decisions[0].Spec.Gate)
+	entries, err := os.ReadDir(o.Record.Dir)
+	require.NoError(t, err)
+	require.Equal(t, entries[1].Name(), f.one().Spec.Snapshot)
 }

@@ -90,20 +90,24 @@ func New(o Options) (*Recorder, error) {
 
 // Offer takes a snapshot if something else was decided of it than of the last one, or
 // that was long enough ago. It never waits. The snapshot must not be changed afterwards.
-func (r *Recorder) Offer(s snapshot.Snapshot, v snapshot.Verdict) {
+// It returns the name of the file in which the decision will be, if all goes well: that of
+// the last one where the same was decided. It is empty for a snapshot that is dropped.
+func (r *Recorder) Offer(s snapshot.Snapshot, v snapshot.Verdict) string {
 	digest, err := decided(v)
 	if err != nil {
 		r.drop(s.Now, err)
-		return
+		return ""
 	}
 	if digest == r.digest && s.Now.Sub(r.at).Abs() < r.options.Every {
-		return
+		return name(r.at)
 	}
 	select {
 	case r.queue <- s:
 		r.digest, r.at = digest, s.Now
+		return name(s.Now)
 	default:
 		r.drop(s.Now, errors.New("the one before is still being written: the disk is slow"))
+		return ""
 	}
 }
 

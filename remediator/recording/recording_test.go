@@ -92,12 +92,12 @@ func TestWhatIsDecidedAsBeforeIsRecordedSeldom(t *testing.T) {
 		for i := range v.Decisions {
 			v.Decisions[i].Message = later.String()
 		}
-		r.Offer(s, v)
+		require.Equal(t, "20260301T120000.000Z"+recording.Suffix, r.Offer(s, v), "the same was decided there")
 	}
 	s := byHand(t, start.Add(recording.DefaultEvery))
 	v := snapshot.VerdictOf(byHand(t, start).Decide(), s.Now)
 	v.Withdrawals = []string{""}
-	r.Offer(s, v)
+	require.Equal(t, "20260301T120500.000Z"+recording.Suffix, r.Offer(s, v))
 	stop()
 	require.Equal(t, []string{"20260301T120000.000Z" + recording.Suffix, "20260301T120500.000Z" + recording.Suffix}, files(t, dir))
 }
@@ -158,7 +158,8 @@ func TestNobodyWaitsForTheDisk(t *testing.T) {
 	r, err := recording.New(recording.Options{Dir: t.TempDir(), Registry: registry})
 	require.NoError(t, err)
 	for minute := range 3 {
-		r.Offer(byHand(t, start.Add(time.Duration(minute)*time.Hour)), snapshot.Verdict{})
+		file := r.Offer(byHand(t, start.Add(time.Duration(minute)*time.Hour)), snapshot.Verdict{})
+		require.Equal(t, minute > 0, file == "", "what is dropped has no name")
 	}
 	metrics, err := registry.Gather()
 	require.NoError(t, err)

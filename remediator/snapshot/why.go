@@ -187,6 +187,9 @@ func (s Snapshot) past(w *words, cell string, m policy.Machine) {
 			w.say("What was done before:")
 		}
 		w.say("- %s: %s, %s, recorded %s: %s", r.Name, r.Status.Phase, known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
+		if r.Spec.Snapshot != "" {
+			w.say("  It was decided on %s in the folder of --record.", r.Spec.Snapshot)
+		}
 	}
 }
 

@@ -7,7 +7,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/snapshot"
 )
 
@@ -41,6 +43,13 @@ func TestWhy(t *testing.T) {
 	require.Contains(t, said, "- Central central-b heard of the cell 5s before, and lists the node as unhealthy (Unknown), 5s before.")
 	require.Contains(t, said, "- Its kubelet renewed its Lease 11m0s before.")
 	require.Contains(t, why("asia-1/shop-02"), "Nothing is decided of it")
+
+	repair := s.Decide().Decisions[0]
+	s.Remediations = []api.Remediation{{ObjectMeta: metav1.ObjectMeta{Name: repair.Name}, Spec: repair.Spec}}
+	require.NotContains(t, why("shop-03"), "in the folder of --record")
+	s.Remediations[0].Spec.Snapshot = "20260301T115500.000Z.snapshot.json.zst"
+	require.Contains(t, why("shop-03"), "It was decided on 20260301T115500.000Z.snapshot.json.zst in the folder of --record.")
+	s.Remediations = nil
 
 	s.Centrals[1].Err = "connection refused"
 	said = why("shop-03")
