@@ -35,7 +35,7 @@ func rooms() []room {
 		{dir: "remediator/actuate", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/nodecheck", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/snapshot", imports: []string{"api", "remediator/policy", "internal"}},
-		{dir: "remediator/recording", imports: []string{"remediator/snapshot"}},
+		{dir: "remediator/recording", imports: []string{"api", "remediator/policy", "remediator/snapshot"}},
 		{dir: "remediator/replay", imports: []string{"api", "remediator/policy", "remediator/snapshot"}},
 		{dir: "remediator/hint"},
 		{dir: "remediator", imports: []string{"api", "internal"}},
