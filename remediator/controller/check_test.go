@@ -298,6 +298,32 @@ func testCheckPaused(t *testing.T, config *rest.Config) {
 	require.Len(t, f.pods(), 1)
 }
 
+// A check is an act on a node: none begins in a freeze, whenever that began.
+func testCheckFrozen(t *testing.T, config *rest.Config) {
+	f := newCheckedFleet(t, config)
+	once := false
+	c := f.dying(interceptor.Funcs{Get: func(ctx context.Context, k client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, ok := o.(*api.RemediationPolicy); ok && once {
+			once = false
+			f.create(freezing("stop"))
+		}
+		return k.Get(ctx, key, o, opts...)
+	}})
+	f.repaired(c)
+	once = true
+	f.round(c)
+	require.False(t, once, "the policy is read again before the pod is made")
+	require.Empty(t, f.pods())
+	require.Contains(t, f.one().Status.NodeCheck.Message, "the node check is withheld: in the fleet, budget stop freezes repairs, until somebody takes away its spec.freeze (storm)")
+	f.round(c)
+	f.requirePhase(api.RemediationVerifying, policy.ReasonFrozen)
+	require.Contains(t, f.one().Status.Message, "the node check is not begun: in the fleet, budget stop freezes repairs")
+
+	require.NoError(t, f.client.Delete(t.Context(), freezing("stop")))
+	f.round(c)
+	require.Len(t, f.pods(), 1)
+}
+
 // Whoever takes over finds what is written down, and makes no second pod.
 func testCheckAndCrash(t *testing.T, config *rest.Config) {
 	f := newCheckedFleet(t, config)

@@ -123,6 +123,13 @@ func (c *Controller) mayCheck(ctx context.Context, s policy.CheckStart) error {
 	if p != nil && signal.Paused(p) {
 		return fmt.Errorf("the node check is withheld: policy %s is paused or being deleted", s.Policy)
 	}
+	budgets, err := c.budgets(ctx)
+	if err != nil {
+		return err
+	}
+	if why := s.Frozen(budgets, c.now()); why != "" {
+		return fmt.Errorf("the node check is withheld: %s", why)
+	}
 	cell, err := c.cell(ctx, s.Target.Cell)
 	if err != nil {
 		return err

@@ -57,6 +57,7 @@ func TestRemediator(t *testing.T) {
 		{"node check and another boot", testCheckOfAnotherBoot},
 		{"node check whose pod is another's", testCheckForeign},
 		{"node check and hands off", testCheckPaused},
+		{"node check and a freeze", testCheckFrozen},
 		{"node check and a crash", testCheckAndCrash},
 		{"freeze", testFreeze},
 		{"limit", testLimit},

@@ -175,8 +175,13 @@ func (r *run) frozen(p place) (Reason, string) {
 	if why := r.ix.snapshot.BudgetsErr; why != "" {
 		return ReasonEvidenceMissing, "whether somebody stopped repairs is not known: " + why
 	}
-	for _, d := range p.domains() {
+	return r.frozenIn(p.domains())
+}
+
+func (r *run) frozenIn(all [5]domain) (Reason, string) {
+	for _, d := range all {
 		if f := r.limits(d).freeze; f.set() {
+			r.lookAt(f.until)
 			return ReasonFrozen, fmt.Sprintf("in %s, %s", d, f)
 		}
 	}

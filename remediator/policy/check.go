@@ -290,6 +290,9 @@ func (r *run) unready(rem *api.Remediation, m *Machine, live liveFact, well bool
 	case live.node.UID == "" || live.node.BootID == "":
 		return ReasonIdentityUnknown, "the node check is not begun: the Node has no UID or boot id to bind its result to"
 	}
+	if reason, says := r.frozen(place{cell, m}); reason != "" {
+		return reason, "the node check is not begun: " + says
+	}
 	return "", ""
 }
 

@@ -24,6 +24,15 @@ type CheckStart struct {
 	Record  api.NodeCheckRecord
 	// update is what is written down of the repair in this round.
 	update Update
+	// domains are those of the machine.
+	domains [5]domain
+}
+
+// Frozen says which of the budgets, as they are now, stops the check, or nothing.
+func (s CheckStart) Frozen(budgets []api.FleetDisruptionBudget, now time.Time) string {
+	r := &run{budgets: sorted(budgets), bounds: map[domain]limits{}, now: now}
+	_, says := r.frozenIn(s.domains)
+	return says
 }
 
 // CheckRemoval is a pod to delete: its result is written down, or of no use.
@@ -71,6 +80,7 @@ func (r *run) startCheck(rem *api.Remediation, u Update) {
 	r.plan.Checks = append(r.plan.Checks, CheckStart{
 		Remediation: rem.Name, Policy: rem.Spec.PolicyName, Target: rem.Spec.Target,
 		Check: *rem.Spec.Verification.NodeCheck, Timeout: timeoutOf(rem), Record: *u.NodeCheck, update: u,
+		domains: r.ix.byUID[rem.Spec.Target.MachineUID].domains(),
 	})
 }
 

@@ -233,7 +233,7 @@ func (r *run) decide(p place) (Decision, bool) {
 	default:
 		d.Verdict = Hold
 	}
-	r.look(d, s, p)
+	r.look(d, s)
 	return d, true
 }
 
@@ -365,14 +365,10 @@ func (s subject) signals() []api.SignalRecord {
 }
 
 // look brings the next check forward to when waiting alone may change the decision.
-func (r *run) look(d Decision, s subject, p place) {
+func (r *run) look(d Decision, s subject) {
 	switch d.Reason {
 	case ReasonNotLongEnough:
 		r.lookAt(s.live.node.Since.Add(s.settings.unhealthy))
-	case ReasonFrozen:
-		for _, in := range p.domains() {
-			r.lookAt(r.limits(in).freeze.until)
-		}
 	case ReasonCooldown:
 		r.lookAt(r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)].at.Add(s.settings.cooldown))
 	}
