@@ -51,15 +51,17 @@ func Root(t testing.TB) string {
 func APIServer(t testing.TB) *rest.Config {
 	t.Helper()
 	env := environment(t)
-	config, err := env.Start()
-	if err != nil {
-		t.Fatalf("starting kube-apiserver: %v", err)
-	}
+	// Servers that have started are stopped though not all of it did, as where the
+	// custom resources are refused.
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
 			t.Errorf("stopping kube-apiserver: %v", err)
 		}
 	})
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("starting kube-apiserver: %v", err)
+	}
 	return config
 }
 
