@@ -100,15 +100,18 @@ type FailureDomain struct {
 }
 
 // RemediationAction is one kind of repair.
-// +kubebuilder:validation:Enum=RestartComponent;Reboot;Reinstall;Replace
+// +kubebuilder:validation:Enum=RestartComponent;Reboot;Reinstall;Replace;Escalate
 type RemediationAction string
 
-// Actions, from the mildest to the most destructive.
+// Actions, from the mildest to the most destructive, and the end of them all.
 const (
 	ActionRestartComponent RemediationAction = "RestartComponent"
 	ActionReboot           RemediationAction = "Reboot"
 	ActionReinstall        RemediationAction = "Reinstall"
 	ActionReplace          RemediationAction = "Replace"
+	// ActionEscalate hands a machine to people. It is recorded like a repair, and
+	// touches nothing.
+	ActionEscalate RemediationAction = "Escalate"
 )
 
 // RemediationRequest asks the owner of an object for a repair. The same id is
@@ -121,6 +124,7 @@ type RemediationRequest struct {
 	ID string `json:"id,omitempty"`
 	// Action asked for.
 	// +required
+	// +kubebuilder:validation:XValidation:rule="self != 'Escalate'",message="a machine is handed to people by a record, not by a request"
 	Action RemediationAction `json:"action,omitempty"`
 	// Reason in words.
 	// +optional

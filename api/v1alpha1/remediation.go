@@ -182,7 +182,7 @@ type GateRecord struct {
 }
 
 // RemediationPhase is how far a repair is.
-// +kubebuilder:validation:Enum=Pending;Acting;Verifying;Succeeded;Failed;Cancelled
+// +kubebuilder:validation:Enum=Pending;Acting;Verifying;Succeeded;Failed;Cancelled;Escalated
 type RemediationPhase string
 
 const (
@@ -194,15 +194,18 @@ const (
 	RemediationVerifying RemediationPhase = "Verifying"
 	// RemediationSucceeded means that metrics and the live node agree that the target is well.
 	RemediationSucceeded RemediationPhase = "Succeeded"
-	// RemediationFailed means that the repair failed, or did not help in time. People must look.
+	// RemediationFailed means that the repair failed, or did not help in time.
 	RemediationFailed RemediationPhase = "Failed"
 	// RemediationCancelled means that the repair was withdrawn before the target was touched.
 	RemediationCancelled RemediationPhase = "Cancelled"
+	// RemediationEscalated means that the machine was handed to people, of a record
+	// with the action Escalate. Its hardware is left alone until it is acknowledged.
+	RemediationEscalated RemediationPhase = "Escalated"
 )
 
 // Final says whether the phase never changes again.
 func (p RemediationPhase) Final() bool {
-	return p == RemediationSucceeded || p == RemediationFailed || p == RemediationCancelled
+	return p == RemediationSucceeded || p == RemediationFailed || p == RemediationCancelled || p == RemediationEscalated
 }
 
 // RemediationStatus is how the repair went.

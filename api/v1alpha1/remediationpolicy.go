@@ -10,7 +10,6 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:scope=Cluster,shortName=rempol
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.mode`
-// +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
 // +kubebuilder:printcolumn:name="Allowed",type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`
 // +kubebuilder:printcolumn:name="Unhealthy",type=integer,JSONPath=`.status.unhealthy`
 // +kubebuilder:printcolumn:name="Held",type=integer,JSONPath=`.status.held`
@@ -43,6 +42,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.matchAll) || (has(self.cells) && size(self.cells) > 0) || (has(self.pools) && size(self.pools) > 0)",message="a policy selects cells or pools, or says matchAll: All; an empty selection is not everything"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchAll) || ((!has(self.cells) || size(self.cells) == 0) && (!has(self.pools) || size(self.pools) == 0))",message="matchAll stands alone, without cells or pools"
 // +kubebuilder:validation:XValidation:rule="!has(self.verification) || !has(self.verification.nodeCheck) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= (has(self.timeoutSeconds) ? self.timeoutSeconds : 1800)",message="a node check must end before the repair's deadline: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than timeoutSeconds (1800 when unset)"
+// +kubebuilder:validation:XValidation:rule="!has(self.escalation) || self.escalation.map(s, s.action == 'RestartComponent' ? 0 : s.action == 'Reboot' ? 1 : 2).isSorted()",message="an escalation goes from the mildest to the most destructive: RestartComponent, Reboot, Reinstall"
+// +kubebuilder:validation:XValidation:rule="!has(self.escalation) || !has(self.verification) || !has(self.verification.nodeCheck) || self.escalation.all(s, !has(s.timeoutSeconds) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= s.timeoutSeconds)",message="a node check must end before the deadline of each step: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than its timeoutSeconds"
 // +kubebuilder:validation:XValidation:rule="has(self.limit) == (has(self.mode) && self.mode == 'ActLimited')",message="limit belongs to mode ActLimited, which needs it"
 type RemediationPolicySpec struct {
 	// Mode is Observe to report what would be done, ActLimited to do at most what
@@ -67,11 +68,23 @@ type RemediationPolicySpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +kubebuilder:validation:items:MaxLength=63
 	Pools []string `json:"pools,omitempty"`
-	// Action that repairs a node that is not ready. Reboot is the only one
-	// that this version runs. Unset means Reboot.
+	// Escalation is what is tried in turn on a node that is not ready, from the
+	// mildest to the most destructive. After the last step, always, the machine is
+	// handed to people: a Remediation with the action Escalate is written, and the
+	// hardware is left alone until somebody acknowledges that. Unset means Reboot alone.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == 'Reboot'",message="only Reboot can be asked for in this version"
-	Action RemediationAction `json:"action,omitempty"`
+	// +listType=map
+	// +listMapKey=action
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	Escalation []EscalationStep `json:"escalation,omitempty"`
+	// EscalationWindowSeconds is for how long a repair of the same hardware counts
+	// for the choice of the next step, in seconds. One that failed counts until a
+	// later one succeeded, however long ago it was. Unset means 86400.
+	// +optional
+	// +kubebuilder:validation:Minimum=3600
+	// +kubebuilder:validation:Maximum=604800
+	EscalationWindowSeconds *int32 `json:"escalationWindowSeconds,omitempty"`
 	// UnhealthySeconds is how long a node must have been not ready, in
 	// seconds, before it is repaired. Unset means 300.
 	// +optional
@@ -93,14 +106,14 @@ type RemediationPolicySpec struct {
 	// +kubebuilder:validation:Maximum=50
 	MaxUnhealthyPercent *int32 `json:"maxUnhealthyPercent,omitempty"`
 	// TimeoutSeconds is how long a repair may take until it is verified, in
-	// seconds. Unset means 1800.
+	// seconds, where its step does not say. Unset means 1800.
 	// +optional
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 	// CooldownSeconds is how long after a repair that succeeded the same
-	// machine is left alone, in seconds. After one that failed it is left to
-	// people. Unset means 3600.
+	// machine is left alone, in seconds. After one that failed the next step of
+	// the escalation follows at once. Unset means 3600.
 	// +optional
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=604800
@@ -109,6 +122,27 @@ type RemediationPolicySpec struct {
 	// centrals, the live Node and its Lease. Unset means nothing more.
 	// +optional
 	Verification Verification `json:"verification,omitempty,omitzero"`
+}
+
+// EscalationStep is one of the things that are tried.
+type EscalationStep struct {
+	// Action of the step. What it does to a machine, the site's repair Job says.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="self == 'RestartComponent' || self == 'Reboot' || self == 'Reinstall'",message="RestartComponent, Reboot and Reinstall can be asked for in this version; what comes after the last step is always Escalate"
+	Action RemediationAction `json:"action,omitempty"`
+	// TimeoutSeconds is how long the step may take until it is verified, in
+	// seconds. Unset means the policy's timeoutSeconds.
+	// +optional
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=86400
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+	// Attempts is how many times in escalationWindowSeconds the step may succeed on
+	// the same hardware, until it counts as no help and the next step is due. A step
+	// that failed is not repeated. Unset means 3.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10
+	Attempts *int32 `json:"attempts,omitempty"`
 }
 
 // PolicyLimit is how much a policy in mode ActLimited may do.

@@ -53,9 +53,33 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a policy of everything": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Pools, s.MatchAll = nil, v1alpha1.MatchAllMachines
 		}), ""},
-		"an action that this version does not run": {policy(func(s *v1alpha1.RemediationPolicySpec) {
-			s.Action = v1alpha1.ActionReplace
-		}), "only Reboot"},
+		"an escalation": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionRestartComponent, v1alpha1.ActionReboot, v1alpha1.ActionReinstall)
+		}), ""},
+		"an escalation to what this version does not run": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReboot, v1alpha1.ActionReplace)
+		}), "RestartComponent, Reboot and Reinstall can be asked for in this version"},
+		"an escalation that says its end": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReboot, v1alpha1.ActionEscalate)
+		}), "what comes after the last step is always Escalate"},
+		"an escalation that becomes milder": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReinstall, v1alpha1.ActionReboot)
+		}), "from the mildest to the most destructive"},
+		"an escalation that repeats itself": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReboot, v1alpha1.ActionReboot)
+		}), "Duplicate value"},
+		"an escalation without end": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReboot)
+			s.Escalation[0].Attempts = ptr.To(int32(1000))
+		}), "spec.escalation[0].attempts"},
+		"an escalation that forgets at once": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.EscalationWindowSeconds = ptr.To(int32(60))
+		}), "spec.escalationWindowSeconds"},
+		"a step that leaves its check no time": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReboot)
+			s.Escalation[0].TimeoutSeconds = ptr.To(int32(100))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1"}
+		}), "a node check must end before the deadline of each step"},
 		"a gate that lets everything through": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.MaxUnhealthyPercent = ptr.To(int32(100))
 		}), "maxUnhealthyPercent"},
@@ -106,6 +130,8 @@ func TestAPIServerRefuses(t *testing.T) {
 		"an external edge somewhere": {cell(func(s *v1alpha1.CellSpec) {
 			s.Edge = v1alpha1.Edge{Mode: v1alpha1.EdgeExternal, Endpoints: []string{"edge.example.org:9090"}}
 		}), ""},
+		"a request that hands a machine to people": {machine(v1alpha1.ActionEscalate), "by a record, not by a request"},
+		"a request":                {machine(v1alpha1.ActionReinstall), ""},
 		"a cell without geography": {cell(func(s *v1alpha1.CellSpec) { s.Geography = "" }), "spec.geography"},
 		"a federation without geography": {&v1alpha1.Federation{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "f-"},
@@ -147,6 +173,24 @@ func policy(change func(*v1alpha1.RemediationPolicySpec)) client.Object {
 	}
 	change(&p.Spec)
 	return p
+}
+
+func steps(actions ...v1alpha1.RemediationAction) []v1alpha1.EscalationStep {
+	all := make([]v1alpha1.EscalationStep, 0, len(actions))
+	for _, a := range actions {
+		all = append(all, v1alpha1.EscalationStep{Action: a})
+	}
+	return all
+}
+
+func machine(asked v1alpha1.RemediationAction) client.Object {
+	return &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "m-", Namespace: "default"},
+		Spec: v1alpha1.MachineSpec{
+			ClusterName: "shop",
+			Remediation: &v1alpha1.RemediationRequest{ID: "r-1", Action: asked, StartBefore: metav1.Now(), Deadline: metav1.Now()},
+		},
+	}
 }
 
 func budget(change func(*v1alpha1.FleetDisruptionBudgetSpec)) client.Object {
@@ -209,6 +253,7 @@ func TestPhasesThatAreFinal(t *testing.T) {
 		v1alpha1.RemediationSucceeded: true,
 		v1alpha1.RemediationFailed:    true,
 		v1alpha1.RemediationCancelled: true,
+		v1alpha1.RemediationEscalated: true,
 	} {
 		require.Equal(t, final, phase.Final(), string(phase))
 	}

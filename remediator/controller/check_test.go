@@ -154,15 +154,14 @@ func testCheckFails(t *testing.T, config *rest.Config) {
 	f.requireCheck(1, api.NodeCheckFail)
 	require.Equal(t, int32(7), *f.one().Status.NodeCheck.ExitCode)
 	require.Contains(t, f.one().Status.Message, "exit code 7, Error: disk sda is slow")
-	require.Contains(t, f.one().Status.Message, "a person must look")
 	f.round(c)
 	require.Empty(t, f.pods())
 	f.requireEvents("NodeCheckFailed")
 
 	f.fail(sick)
 	f.round(c)
-	require.Equal(t, sick+" RepairFailed", f.hold(), "what a reboot did not mend, another will not")
-	require.Len(t, f.remediations(), 1)
+	require.Equal(t, sick+" Escalated", f.hold(), "what a reboot did not mend, another will not")
+	require.Equal(t, api.RemediationEscalated, f.byAction()[api.ActionEscalate].Status.Phase)
 }
 
 func testCheckWithoutSecret(t *testing.T, config *rest.Config) {

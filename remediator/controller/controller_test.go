@@ -57,6 +57,8 @@ func TestRemediator(t *testing.T) {
 		{"node check and a crash", testCheckAndCrash},
 		{"freeze", testFreeze},
 		{"limit", testLimit},
+		{"escalation", testEscalation},
+		{"crash while it escalates", testEscalationAndCrash},
 		{"recorded", testRecord},
 		{"freeze between record and patch", testFreezeBeforePatch},
 		{"budget", testBudget},

@@ -48,6 +48,9 @@ func (c *Controller) moved(rem *api.Remediation, phase bool) {
 	case s.Phase == api.RemediationFailed:
 		kind = corev1.EventTypeWarning
 		c.log.Warn("Remediation failed", args...)
+	case s.Phase == api.RemediationEscalated:
+		kind = corev1.EventTypeWarning
+		c.log.Warn("Machine handed to people", args...)
 	case s.Reason == string(policy.ReasonRequestFailed):
 		kind = corev1.EventTypeWarning
 		c.log.Warn("Remediation could not be begun", args...)

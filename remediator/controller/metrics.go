@@ -21,6 +21,7 @@ type metrics struct {
 	held      *prometheus.GaugeVec
 	unhealthy prometheus.Gauge
 	unmatched prometheus.Gauge
+	escalated prometheus.Gauge
 	centrals  *prometheus.GaugeVec
 	cells     *prometheus.GaugeVec
 	frozen    *prometheus.GaugeVec
@@ -55,6 +56,7 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		held:      gauges("machines_held", "Unhealthy machines that are not being repaired, by reason.", "reason"),
 		unhealthy: gauge("machines_unhealthy", "Machines selected by a policy that some source calls unhealthy."),
 		unmatched: gauge("nodes_unmatched", "Nodes called unhealthy that no machine of the inventory bears."),
+		escalated: gauge("machines_escalated", "Machines that were handed to people, who have not acknowledged it."),
 		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
 		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
 		frozen:    gauges("frozen_since_timestamp_seconds", "When a disruption budget was first seen to be frozen without an end, by budget.", "budget"),
@@ -62,7 +64,10 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		pruned:    counter("records_pruned_total", "Remediations that ended long ago and were taken away."),
 		unpruned:  counter("records_prune_failures_total", "Rounds in which Remediations could not be taken away, or not be written into the audit log."),
 	}
-	r.MustRegister(m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.centrals, m.cells, m.frozen, m.records, m.pruned, m.unpruned)
+	r.MustRegister(
+		m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.escalated, m.centrals, m.cells, m.frozen,
+		m.records, m.pruned, m.unpruned,
+	)
 	m.initialise(centrals)
 	return m
 }
@@ -76,7 +81,7 @@ func (m *metrics) initialise(centrals []signal.Central) {
 	}
 	for _, p := range []api.RemediationPhase{
 		api.RemediationPending, api.RemediationActing, api.RemediationVerifying,
-		api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled,
+		api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled, api.RemediationEscalated,
 	} {
 		m.phases.WithLabelValues(string(p))
 	}
@@ -142,6 +147,7 @@ func (m *metrics) plan(plan policy.Plan, s policy.Snapshot) {
 	}
 	m.unhealthy.Set(float64(unhealthy))
 	m.unmatched.Set(float64(plan.Unmatched))
+	m.escalated.Set(float64(plan.Escalated))
 	for _, c := range s.Centrals {
 		m.centrals.WithLabelValues(c.Name).Set(one(c.Err == "" && len(c.Warnings) == 0))
 	}

@@ -45,6 +45,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	c.metrics.plan(plan, snapshot)
 	err = errors.Join(
 		err, acted,
+		c.escalate(ctx, plan.Decisions),
 		c.report(ctx, policies, plan.Policies),
 		c.reportBudgets(ctx, snapshot.Budgets, plan.Budgets),
 		silent(snapshot.Centrals),

@@ -167,7 +167,7 @@ func (s subject) provable(now time.Time) (Reason, string) {
 	if s.needs.check == nil {
 		return "", ""
 	}
-	why := tooLong(s.needs.check, s.settings.timeout)
+	why := tooLong(s.needs.check, s.step.timeout)
 	switch {
 	case why != "":
 	case !s.checkable:

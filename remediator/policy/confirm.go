@@ -55,6 +55,9 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 		subject.access = r.ix.access(subject.ref, check)
 	}
 	reason, message := r.judge(subject, p)
+	if reason == "" && subject.step.action != d.Spec.Action {
+		reason, message = otherStep(d.Spec.Action, subject.step.action)
+	}
 	switch {
 	case reason == ReasonLiveStateContradicts && subject.live.node.Ready == "True":
 		return Confirmation{Reason: ReasonRecovered, Message: message}

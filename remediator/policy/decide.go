@@ -81,6 +81,7 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r.sortChecks()
 	r.report()
 	r.reportBudgets()
+	r.plan.Escalated = r.ix.left()
 	return r.plan
 }
 
@@ -228,6 +229,8 @@ func (r *run) decide(p place) (Decision, bool) {
 	case ReasonObserveOnly:
 		d.Verdict = Observe
 		r.wouldTake(p)
+	case ReasonEscalated:
+		r.hand(&d, s, p)
 	case ReasonInFlight, ReasonNotLongEnough:
 		d.Verdict = Defer
 	default:
@@ -266,6 +269,7 @@ func (r *run) subject(p place) subject {
 		s.needs = demanded(rem, s.needs)
 	}
 	s.access = r.ix.access(ref, s.needs.check)
+	r.escalate(&s)
 	return s
 }
 
@@ -344,8 +348,8 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 			Cell: s.ref.Cell, Namespace: m.Namespace, Cluster: m.Cluster, Machine: m.Name, MachineUID: m.UID,
 			Node: m.Node, HardwareID: m.HardwareID, ProviderID: s.live.node.ProviderID, BootID: s.live.node.BootID,
 		},
-		Action: s.settings.action, Reason: clip(s.wrong(), 1024),
-		Deadline: metav1.NewTime(r.now.Add(s.settings.timeout).Truncate(time.Second)),
+		Action: s.step.action, Reason: clip(s.wrong(), 1024),
+		Deadline: metav1.NewTime(r.now.Add(s.step.timeout).Truncate(time.Second)),
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),
 		Budgets:  r.budgetRecords(s, p),

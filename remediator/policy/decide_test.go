@@ -102,7 +102,7 @@ func TestHolds(t *testing.T) {
 		"cluster's clock is ahead":             {func(w *world) { w.Clusters[0].ClockSkew.Duration = time.Minute }, policy.Hold, policy.ReasonEvidenceStale, "the clock of cluster shop-0's API server is 1m0s ahead of"},
 		"Job of an ended repair runs on it":    {machine(running("old")), policy.Defer, policy.ReasonInFlight, "old is open in cluster shop-0"},
 		"Job of an ended repair runs beside":   {func(w *world) { running("old")(w.machine("shop-0-11")) }, policy.Defer, policy.ReasonInFlight, "old is open in cluster shop-0"},
-		"an earlier repair failed":             {func(w *world) { w.open(sick, api.RemediationFailed) }, policy.Hold, policy.ReasonRepairFailed, "kubectl annotate remediation rem-shop-0-03 pharos.dev/acknowledged=true"},
+		"an earlier repair failed":             {func(w *world) { w.open(sick, api.RemediationFailed) }, policy.Escalate, policy.ReasonEscalated, "nothing may follow it"},
 		"foreign request":                      {machine(func(m *policy.Machine) { m.Request = &api.RemediationRequest{ID: "by-hand"} }), policy.Hold, policy.ReasonForeignRemediation, "request by-hand stands"},
 		"cluster not read":                     {func(w *world) { w.Clusters = nil }, policy.Hold, policy.ReasonLiveUnknown, "the cluster was not read"},
 		"cluster unreadable":                   {func(w *world) { w.Clusters[0].Err = "forbidden" }, policy.Hold, policy.ReasonLiveUnknown, "forbidden"},
@@ -281,6 +281,13 @@ func TestCooldownFollowsTheHardware(t *testing.T) {
 	rem.Annotations = map[string]string{policy.AnnotationAcknowledged: "true"}
 	require.Equal(t, []string{sick + " Hold Cooldown"}, verdicts(w.decide()), "a failed repair counts until its deadline")
 
+	rem.Spec.Deadline = metav1.NewTime(now.Add(-70 * time.Minute))
+	rem.Spec.Target.MachineUID = w.machine(sick).UID
+	require.Len(t, acts(w.decide()), 1, "the deadline was long ago")
+	w.machine(sick).Response = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairFailed, FinishedAt: ptr.To(metav1.NewTime(now.Add(-10 * time.Minute)))}
+	require.Equal(t, []string{sick + " Hold Cooldown"}, verdicts(w.decide()), "its Job ended late")
+	w.machine(sick).Response = nil
+
 	rem.Status.Phase, rem.Status.ActedAt = api.RemediationCancelled, ptr.To(metav1.NewTime(now.Add(-time.Minute)))
 	plan = w.decide()
 	require.Equal(t, []string{sick + " Hold Cooldown"}, verdicts(plan), "so does a request that was withdrawn")
@@ -299,10 +306,11 @@ func TestFailedRepairIsNotTriedAgainUntilAPersonHasLooked(t *testing.T) {
 	rem.Spec.Target.MachineUID = "uid-of-an-earlier-object"
 	rem.Status.ActedAt = ptr.To(metav1.NewTime(now.Add(-1000 * time.Hour)))
 	rem.Spec.Deadline = metav1.NewTime(now.Add(-999 * time.Hour))
-	require.Equal(t, []string{sick + " Hold RepairFailed"}, verdicts(w.decide()))
+	rem.Status.Reason, rem.Status.RepairedAt = string(policy.ReasonDeadlinePassed), rem.Status.ActedAt
+	require.Equal(t, []string{sick + " Escalate Escalated"}, verdicts(w.decide()))
 
 	rem.Annotations = map[string]string{policy.AnnotationAcknowledged: "no"}
-	require.Equal(t, []string{sick + " Hold RepairFailed"}, verdicts(w.decide()))
+	require.Equal(t, []string{sick + " Escalate Escalated"}, verdicts(w.decide()))
 	rem.Annotations[policy.AnnotationAcknowledged] = "true"
 	require.Equal(t, []string{sick + " Act Unhealthy"}, verdicts(w.decide()))
 

@@ -125,17 +125,17 @@ func (g gate) addTo(d domain, more tally) {
 	t.machines += more.machines
 }
 
-// waitsFor is how long a repair that failed counts against the cell, the geography
-// and the fleet. Then its machine waits for people; two in a hundred do in any large fleet.
+// waitsFor is how long a machine that was handed to people counts against the cell, the
+// geography and the fleet; two in a hundred wait for people in any large fleet.
 const waitsFor = 24 * time.Hour
 
-// waits says whether a repair of a machine failed long ago, and nobody acknowledged it.
+// waits says whether a machine was handed to people long ago, and nobody acknowledged it.
 func (ix *index) waits(m *Machine) bool {
-	if len(ix.failed) == 0 {
+	if len(ix.people) == 0 {
 		return false
 	}
-	rem := ix.closed[ix.failed[identity(m.HardwareID, m.UID)]]
-	return rem != nil && ix.now.Sub(endedAt(rem, ix.now)) >= waitsFor
+	rem := ix.people[identity(m.HardwareID, m.UID)]
+	return rem != nil && rem.Status.EndedAt != nil && ix.now.Sub(endedAt(rem, ix.now)) >= waitsFor
 }
 
 // pool counts the machines of one pool.

@@ -220,27 +220,27 @@ func TestRunningJobCountsAsUnavailable(t *testing.T) {
 	require.Equal(t, []string{"shop-0-00 Hold CorrelatedFailure"}, verdicts(w.decide()), "two of nine")
 }
 
-// A machine whose repair failed waits for people. For a day it counts: many that
+// A machine that was handed to people waits for them. For a day it counts: many that
 // fail have one cause.
 func TestWhatWaitsForPeopleSinceYesterday(t *testing.T) {
 	for ago, want := range map[time.Duration]int{23 * time.Hour: 0, 24 * time.Hour: 1} {
 		w := newWorld(2, 20, 5)
 		w.fail("shop-0-00")
 		w.fail("shop-1-00")
-		w.ended("shop-1-00", api.RemediationFailed, ago)
+		w.ended("shop-1-00", api.RemediationEscalated, ago)
 		w.Remediations[0].Spec.Target.HardwareID = "hw-shop-1-00"
 		w.bound("tight", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, MaxUnavailable: ptr.To(int32(1))})
 		require.Len(t, acts(w.decide()), want, "%s ago", ago)
 	}
 }
 
-// One that is well again, though nobody acknowledged that its repair failed, is no
+// One that is well again, though nobody acknowledged that it was handed to people, is no
 // machine less that is unavailable.
 func TestWhatWaitsForPeopleAndIsWell(t *testing.T) {
 	w := newWorld(3, 20, 5)
 	w.fail("shop-0-00")
 	w.fail("shop-2-00")
-	w.ended("shop-1-00", api.RemediationFailed, 48*time.Hour)
+	w.ended("shop-1-00", api.RemediationEscalated, 48*time.Hour)
 	w.Remediations[0].Spec.Target.HardwareID = "hw-shop-1-00"
 	w.bound("tight", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, MaxUnavailable: ptr.To(int32(1))})
 	plan := w.decide()

@@ -82,18 +82,16 @@ func endedAt(rem *api.Remediation, now time.Time) time.Time {
 }
 
 // earlier asks what became of earlier repairs of the same hardware. One that failed
-// is not tried again: what a reboot did not mend, another will not.
+// is not repeated: what a reboot did not mend, another will not. The next step follows
+// it at once, for the machine is no better than before.
 func (r *run) earlier(s subject) (Reason, string) {
-	key := identity(s.machine.HardwareID, s.machine.UID)
-	if name := r.ix.failed[key]; name != "" {
-		return ReasonRepairFailed, fmt.Sprintf(
-			"%s of the same hardware failed; look at the machine, then allow another: kubectl annotate remediation %s %s=true",
-			name, name, AnnotationAcknowledged)
+	if reason, message := s.escalated(); reason != "" {
+		return reason, message
 	}
-	last := r.ix.lastEnd[key]
+	last := r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)]
 	left := last.at.Add(s.settings.cooldown).Sub(r.now)
 	switch {
-	case last.at.IsZero() || left <= 0:
+	case last.at.IsZero() || left <= 0 || s.tries.follows(last.name):
 		return "", ""
 	case last.cancelled:
 		return ReasonCooldown, fmt.Sprintf("asked for by %s, which was withdrawn; left alone for another %s", last.name, left.Round(time.Second))

@@ -32,11 +32,12 @@ type index struct {
 	sameUID  map[string]bool
 	hardware map[string]int
 	centrals []centralIndex
-	open     map[string]*api.Remediation // by machine UID
-	closed   map[string]*api.Remediation // by name
-	lastEnd  map[string]ending           // by hardware id, else machine UID
-	failed   map[string]string           // by the same: a repair that failed and nobody acknowledged
-	checks   map[string]*NodeChecks      // by the repair's name
+	open     map[string]*api.Remediation   // by machine UID
+	closed   map[string]*api.Remediation   // by name
+	lastEnd  map[string]ending             // by hardware id, else machine UID
+	past     map[string][]*api.Remediation // by the same: what ended and was not cancelled
+	people   map[string]*api.Remediation   // by the same: by what it was handed to people, if nobody acknowledged that
+	checks   map[string]*NodeChecks        // by the repair's name
 }
 
 // ending is when a machine was last left by a repair, or by the request for one.
@@ -61,7 +62,7 @@ func newIndex(s *Snapshot, now time.Time) *index {
 	ix.addInventory()
 	ix.addCentrals()
 	ix.addLive()
-	ix.addRemediations(now)
+	ix.addRemediations()
 	ix.checks = make(map[string]*NodeChecks, len(s.NodeChecks))
 	for i := range s.NodeChecks {
 		ix.checks[s.NodeChecks[i].Remediation] = &s.NodeChecks[i]
@@ -142,14 +143,14 @@ func worse(seen map[clusterRef]ClusterSample, ref clusterRef, u ClusterSample) C
 	return u
 }
 
-func (ix *index) addRemediations(now time.Time) {
+func (ix *index) addRemediations() {
 	ix.open = map[string]*api.Remediation{}
 	ix.closed = map[string]*api.Remediation{}
 	ix.lastEnd = map[string]ending{}
-	ix.failed = map[string]string{}
+	ix.past = map[string][]*api.Remediation{}
 	for i := range ix.snapshot.Remediations {
 		r := &ix.snapshot.Remediations[i]
-		if !r.Status.Phase.Final() {
+		if !phase(r).Final() {
 			if first := ix.open[r.Spec.Target.MachineUID]; first == nil || r.Name < first.Name {
 				ix.open[r.Spec.Target.MachineUID] = r
 			}
@@ -157,14 +158,33 @@ func (ix *index) addRemediations(now time.Time) {
 		}
 		ix.closed[r.Name] = r
 		key := identity(r.Spec.Target.HardwareID, r.Spec.Target.MachineUID)
-		if at := endOf(r, now); at.After(ix.lastEnd[key].at) {
+		if at := ix.leftAt(r); at.After(ix.lastEnd[key].at) {
 			ix.lastEnd[key] = ending{r.Name, at, r.Status.Phase == api.RemediationCancelled}
 		}
-		acknowledged := r.Annotations[AnnotationAcknowledged] == "true"
-		if first := ix.failed[key]; r.Status.Phase == api.RemediationFailed && !acknowledged && (first == "" || r.Name < first) {
-			ix.failed[key] = r.Name
+		if answers(r) {
+			ix.past[key] = append(ix.past[key], r)
 		}
 	}
+	ix.people = map[string]*api.Remediation{}
+	for key := range ix.past {
+		if rem := ix.triesOf(key, 0).escalated; rem != nil {
+			ix.people[key] = rem
+		}
+	}
+}
+
+// leftAt is endOf by what the node operator has answered since the record was closed, as
+// well: a Job may run for longer than its repair may take.
+func (ix *index) leftAt(rem *api.Remediation) time.Time {
+	end := endOf(rem, ix.now)
+	p, seen := ix.byUID[rem.Spec.Target.MachineUID]
+	if !seen || p.machine.Response == nil || p.machine.Response.ID != rem.Name || p.machine.Response.Phase == api.RepairRefused {
+		return end
+	}
+	if t := p.machine.Response.FinishedAt; t != nil && t.After(end) {
+		return t.Time
+	}
+	return end
 }
 
 // identity is what attempts are counted by: the hardware, which outlives the object.

@@ -77,13 +77,13 @@ func (p place) occupies(everywhere bool) []domain {
 	return within(all)
 }
 
-// occupyBy adds what a record has. One that was tried to be begun on a machine that
-// cannot be seen any more may have been.
+// occupyBy adds what a record has. One of a machine that cannot be seen any more may have
+// been begun, and nobody could write down that it was.
 func (ix *index) occupyBy(busy map[domain]occupants, rem *api.Remediation) {
 	_, seen := ix.byUID[rem.Spec.Target.MachineUID]
 	switch {
 	case phase(rem).Final():
-	case phase(rem) != api.RemediationPending, rem.Status.TriedAt != nil && !seen:
+	case phase(rem) != api.RemediationPending, !seen:
 		all := ix.domains(rem)
 		begin(busy, all[:], rem.Name)
 	default:
@@ -130,7 +130,7 @@ func (r *run) pace(s subject, p place) (Reason, string) {
 		}
 	}
 	if s.settings.observe {
-		return ReasonObserveOnly, fmt.Sprintf("policy %s only observes; it would %s", s.settings.name, s.settings.action)
+		return ReasonObserveOnly, fmt.Sprintf("policy %s only observes; it would %s", s.settings.name, s.step.action)
 	}
 	if first := r.begins[s.ref.Cell]; first != "" && !s.standing {
 		return ReasonInFlight, fmt.Sprintf("%s is begun first, one at a time in cell %s", first, s.ref.Cell)

@@ -201,8 +201,10 @@ func TestWhatMayHaveBeenAskedFor(t *testing.T) {
 	w := newWorld(2, 20, 5)
 	w.fail("shop-0-00")
 	w.fail("shop-1-00")
-	w.open("shop-1-00", api.RemediationPending).Status.TriedAt = &metav1.Time{Time: now.Add(-10 * time.Minute)}
+	rem := w.open("shop-1-00", api.RemediationPending)
 	w.Cells[1].Err, w.Cells[1].Machines = "away", nil
+	require.Equal(t, []string{"shop-0-00 Defer InFlight"}, verdicts(w.decide()), "nobody could write down that it was")
+	rem.Status.TriedAt = &metav1.Time{Time: now.Add(-10 * time.Minute)}
 	require.Equal(t, []string{"shop-0-00 Defer InFlight"}, verdicts(w.decide()))
 }
 

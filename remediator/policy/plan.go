@@ -18,6 +18,8 @@ const (
 	Defer Verdict = "Defer"
 	// Hold means that the repair must not be done now.
 	Hold Verdict = "Hold"
+	// Escalate means that nothing more is tried: people must look at the machine.
+	Escalate Verdict = "Escalate"
 	// Observe means that the policy would act if it were in mode Act.
 	Observe Verdict = "Observe"
 )
@@ -42,6 +44,8 @@ type Plan struct {
 	Budgets []BudgetReport
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
 	Unmatched int
+	// Escalated counts the hardware that was handed to people, who have not acknowledged it.
+	Escalated int
 	// NextCheck is the first time at which waiting alone changes a decision; zero means none.
 	NextCheck time.Time
 }
@@ -54,7 +58,8 @@ type Decision struct {
 	Verdict Verdict
 	Reason  Reason
 	Message string
-	// Name and Spec are the repair to record. Set for Act only.
+	// Name and Spec are what is to be recorded, for Act and for Escalate. Of what was
+	// escalated already there is the name alone.
 	Name string
 	Spec api.RemediationSpec
 	// Recorded means that the record stands already.

@@ -13,10 +13,13 @@ import (
 )
 
 func phase(rem *api.Remediation) api.RemediationPhase {
-	if rem.Status.Phase == "" {
-		return api.RemediationPending
+	switch {
+	case rem.Status.Phase != "":
+		return rem.Status.Phase
+	case rem.Spec.Action == api.ActionEscalate:
+		return api.RemediationEscalated
 	}
-	return rem.Status.Phase
+	return api.RemediationPending
 }
 
 // standing says whether the request for a repair is on the machine and the node
@@ -44,6 +47,7 @@ func (r *run) progress() []*api.Remediation {
 	for i := range r.ix.snapshot.Remediations {
 		rem := &r.ix.snapshot.Remediations[i]
 		if phase(rem).Final() {
+			r.escalationTold(rem)
 			continue
 		}
 		u, decided := r.advance(rem)
@@ -113,7 +117,7 @@ func ended(rem *api.Remediation, reason Reason, message string) Update {
 	if phase(rem) == api.RemediationPending {
 		return Update{Phase: api.RemediationCancelled, Reason: reason, Message: message}
 	}
-	return Update{Phase: api.RemediationFailed, Reason: reason, Message: message + "; a person must look"}
+	return Update{Phase: api.RemediationFailed, Reason: reason, Message: message}
 }
 
 func (r *run) answered(rem *api.Remediation, m *Machine) Update {
@@ -205,7 +209,7 @@ func missingLive(rem *api.Remediation, live liveFact, age time.Duration, now tim
 	if rem.Spec.Target.ProviderID != "" && live.node.ProviderID == "" {
 		missing = append(missing, "the Node has no provider id, so it is not known to be the machine")
 	}
-	if rem.Spec.Action == api.ActionReboot && live.node.BootID == rem.Spec.Target.BootID {
+	if rank(rem.Spec.Action) >= rank(api.ActionReboot) && live.node.BootID == rem.Spec.Target.BootID {
 		missing = append(missing, "the boot id has not changed, so the node has not rebooted")
 	}
 	return missing

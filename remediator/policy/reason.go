@@ -78,6 +78,11 @@ const (
 	// ReasonLimitReached means that a policy in mode ActLimited has begun as many
 	// repairs as it may in a day.
 	ReasonLimitReached Reason = "LimitReached"
+	// ReasonEscalated means that no step of the escalation is left for the hardware, or
+	// none may follow what was tried. People must look, and say that they did.
+	ReasonEscalated Reason = "Escalated"
+	// ReasonPolicyChanged means that by the policy as it is now another action is due.
+	ReasonPolicyChanged Reason = "PolicyChanged"
 	// ReasonObserveOnly means that the policy would act, but only observes.
 	ReasonObserveOnly Reason = "ObserveOnly"
 	// ReasonNodeCheckConflict means that policies which select the same machine ask
@@ -119,8 +124,7 @@ const (
 	ReasonTargetGone Reason = "TargetGone"
 	// ReasonDeadlinePassed means that the repair was not verified in time.
 	ReasonDeadlinePassed Reason = "DeadlinePassed"
-	// ReasonRepairFailed means that the node operator reported failure; and, as
-	// a hold, that a repair of the hardware has failed and nobody has acknowledged it.
+	// ReasonRepairFailed means that the node operator reported failure.
 	ReasonRepairFailed Reason = "RepairFailed"
 	// ReasonTargetChanged means that other hardware stands where the record's stood.
 	ReasonTargetChanged Reason = "TargetChanged"
@@ -150,7 +154,7 @@ func HoldReasons() []Reason {
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
-		ReasonRepairFailed, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
+		ReasonEscalated, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
 	}
 }
 

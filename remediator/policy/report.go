@@ -81,8 +81,8 @@ func (r *run) stopped(s settings) (Reason, string) {
 			return reason, message
 		}
 	}
-	if check := s.verification.NodeCheck; check != nil && tooLong(check, s.timeout) != "" {
-		return ReasonNodeCheckUnavailable, "no repair could be verified: " + tooLong(check, s.timeout)
+	if check := s.verification.NodeCheck; check != nil && tooLong(check, s.steps[0].timeout) != "" {
+		return ReasonNodeCheckUnavailable, "no repair could be verified: " + tooLong(check, s.steps[0].timeout)
 	}
 	if why := r.ix.snapshot.BudgetsErr; why != "" {
 		return ReasonEvidenceMissing, "whether somebody stopped repairs is not known: " + why

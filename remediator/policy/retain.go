@@ -11,7 +11,8 @@ import (
 
 const (
 	// remembered is how long a record counts of a repair that may have touched its
-	// target. Nothing looks back farther: cooldownSeconds is a week at most, the
+	// target. Nothing looks back farther: cooldownSeconds and
+	// escalationWindowSeconds are a week at most, the
 	// limit of a policy counts over a day, as do minIntervalSeconds at most and the
 	// proof that the node operator keeps, and slow start over an hour.
 	remembered = 8 * 24 * time.Hour
@@ -83,10 +84,70 @@ type needs struct {
 	written map[string]bool
 	// unread are the cells whose machines are not known.
 	unread map[string]bool
+	// pasts are by hardware.
+	pasts map[string]*looks
+}
+
+// looks are what makes up for what failed, and since when something has.
+type looks struct{ failed, mended, lookedAt time.Time }
+
+func (n needs) looks(rem *api.Remediation) *looks {
+	key := identity(rem.Spec.Target.HardwareID, rem.Spec.Target.MachineUID)
+	if n.pasts[key] == nil {
+		n.pasts[key] = &looks{}
+	}
+	return n.pasts[key]
+}
+
+func (n needs) add(rem *api.Remediation) {
+	if !answers(rem) {
+		return
+	}
+	l, at := n.looks(rem), endedAt(rem, n.now)
+	switch {
+	case acknowledged(rem):
+		l.lookedAt = later(l.lookedAt, at)
+	case phase(rem) == api.RemediationFailed, phase(rem) == api.RemediationEscalated:
+		if l.failed.IsZero() || at.Before(l.failed) {
+			l.failed = at
+		}
+	}
+	if phase(rem) == api.RemediationSucceeded {
+		l.mended = later(l.mended, at)
+	}
+}
+
+// answers says whether a record says anything of its hardware.
+func answers(rem *api.Remediation) bool {
+	return phase(rem).Final() && phase(rem) != api.RemediationCancelled
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// holds says whether a record speaks against its hardware for good, or is what makes up
+// for one that would and is still there.
+func (n needs) holds(rem *api.Remediation) bool {
+	if !answers(rem) {
+		return false
+	}
+	l, at := n.looks(rem), endedAt(rem, n.now)
+	if acknowledged(rem) || phase(rem) == api.RemediationSucceeded {
+		return !l.failed.IsZero() && !at.Before(l.failed)
+	}
+	looked := !at.IsZero() && !at.After(l.lookedAt)
+	return !looked && (phase(rem) == api.RemediationEscalated || phase(rem) == api.RemediationFailed && !at.Before(l.mended))
 }
 
 func newNeeds(s Snapshot, now time.Time) needs {
-	n := needs{now, map[string]bool{}, map[string]bool{}}
+	n := needs{now, map[string]bool{}, map[string]bool{}, map[string]*looks{}}
+	for i := range s.Remediations {
+		n.add(&s.Remediations[i])
+	}
 	for i := range s.Cells {
 		n.unread[s.Cells[i].Name] = s.Cells[i].Err != ""
 		for j := range s.Cells[i].Machines {
@@ -102,13 +163,12 @@ func newNeeds(s Snapshot, now time.Time) needs {
 	return n
 }
 
-// record says whether a record may not be forgotten yet: one that is open, or failed
-// and was not acknowledged, which holds its hardware; one whose name a machine bears,
+// record says whether a record may not be forgotten yet: one that is open, or holds its
+// hardware or lets go of it; one whose name a machine bears,
 // under which another would be taken for answered; one of a cell that is not seen; and
 // one that limit, cooldown, pace and the pods of its check may still ask for.
 func (n needs) record(rem *api.Remediation) bool {
-	failed := rem.Status.Phase == api.RemediationFailed && rem.Annotations[AnnotationAcknowledged] != "true"
-	if !phase(rem).Final() || failed || n.written[rem.Name] || n.unread[rem.Spec.Target.Cell] {
+	if !phase(rem).Final() || n.holds(rem) || n.written[rem.Name] || n.unread[rem.Spec.Target.Cell] {
 		return true
 	}
 	last := endedAt(rem, n.now)

@@ -97,7 +97,8 @@ func TestRetiringChangesNoDecision(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld(t)
 		p := &w.policies[0].Spec
-		p.CooldownSeconds = ptr.To(int32(604800))
+		p.CooldownSeconds, p.EscalationWindowSeconds = ptr.To(int32(604800)), ptr.To(int32(604800))
+		p.Escalation = threeSteps()[:rapid.IntRange(0, 3).Draw(t, "steps")]
 		if rapid.Bool().Draw(t, "limited") {
 			p.Mode, p.Limit.PerDay = api.ModeActLimited, ptr.To(int32(rapid.IntRange(1, 3).Draw(t, "per day")))
 		}
@@ -127,10 +128,11 @@ func TestRetiringChangesNoDecision(t *testing.T) {
 // anyRecord adds a record that has ended at some time.
 func anyRecord(t *rapid.T, w *world, name string) {
 	cell := w.Cells[rapid.IntRange(0, len(w.Cells)-1).Draw(t, "of cell")]
-	m := cell.Machines[rapid.IntRange(0, len(cell.Machines)-1).Draw(t, "of machine")]
-	phase := rapid.SampledFrom([]api.RemediationPhase{api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled}).Draw(t, "ended")
+	m := cell.Machines[rapid.IntRange(0, min(3, len(cell.Machines)-1)).Draw(t, "of machine")]
+	phase := rapid.SampledFrom([]api.RemediationPhase{api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled, api.RemediationEscalated}).Draw(t, "ended")
 	rem := w.over(name, m.Name, phase, time.Duration(rapid.IntRange(0, 14*24).Draw(t, "hours"))*time.Hour)
-	rem.Status.RepairedAt = rem.Status.ActedAt
+	rem.Status.RepairedAt, rem.Status.Reason = rem.Status.ActedAt, string(policy.ReasonRepairFailed)
+	rem.Spec.Action = rapid.SampledFrom([]api.RemediationAction{api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall}).Draw(t, "action")
 	switch rapid.IntRange(0, 5).Draw(t, "kind") {
 	case 0:
 		rem.Annotations = map[string]string{policy.AnnotationAcknowledged: "true"}
@@ -145,4 +147,30 @@ func anyRecord(t *rapid.T, w *world, name string) {
 	case 5:
 		w.machine(m.Name).Response = &api.RemediationResponse{ID: name, Phase: api.RepairSucceeded}
 	}
+}
+
+// What makes up for a failure goes after it: without it the failure would hold again.
+func TestAnAnswerGoesAfterWhatItAnswers(t *testing.T) {
+	keep := policy.Retention{Age: 90 * day, Records: 100}
+	for name, answer := range map[string]func(*api.Remediation){
+		"a success": func(rem *api.Remediation) { rem.Status.Phase = api.RemediationSucceeded },
+		"a person": func(rem *api.Remediation) {
+			rem.Status.Phase, rem.Annotations = api.RemediationEscalated, map[string]string{policy.AnnotationAcknowledged: "true"}
+		},
+	} {
+		w := newWorld(1, 2, 5)
+		w.over("failed", "shop-0-00", api.RemediationFailed, 100*day)
+		require.Empty(t, retired(w, keep), name)
+		answer(w.over("answer", "shop-0-00", api.RemediationFailed, 99*day))
+		require.Equal(t, []string{"failed"}, retired(w, keep), name)
+		w.Remediations = w.Remediations[1:]
+		require.Equal(t, []string{"answer"}, retired(w, keep), name)
+	}
+}
+
+func TestWhatIsLeftToPeopleStays(t *testing.T) {
+	w := newWorld(1, 2, 5)
+	w.over("escalated", "shop-0-00", api.RemediationEscalated, 1000*day)
+	w.over("mended since", "shop-0-00", api.RemediationSucceeded, 900*day)
+	require.Empty(t, retired(w, policy.Retention{Age: 90 * day, Records: 100}))
 }

@@ -16,12 +16,13 @@ type settings struct {
 	paused  bool
 	observe bool
 	// perDay is how many repairs may begin in a day. Nil means any number.
-	perDay      *int32
-	action      api.RemediationAction
+	perDay *int32
+	// steps are the escalation, and window for how long what was tried counts.
+	steps       []step
+	window      time.Duration
 	unhealthy   time.Duration
 	evidenceAge time.Duration
 	percent     int
-	timeout     time.Duration
 	cooldown    time.Duration
 	// verification is what a repair must show beside the agreement of all evidence.
 	verification api.Verification
@@ -32,11 +33,11 @@ func resolve(p *api.RemediationPolicy) settings {
 		name:        p.Name,
 		paused:      paused(p),
 		observe:     p.Spec.Mode != api.ModeAct,
-		action:      p.Spec.Action,
+		steps:       ladder(&p.Spec),
+		window:      seconds(p.Spec.EscalationWindowSeconds, defaultWindow),
 		unhealthy:   seconds(p.Spec.UnhealthySeconds, 300),
 		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, defaultEvidenceAge),
 		percent:     20,
-		timeout:     seconds(p.Spec.TimeoutSeconds, 1800),
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
 
 		verification: p.Spec.Verification,
@@ -44,9 +45,6 @@ func resolve(p *api.RemediationPolicy) settings {
 	if p.Spec.Mode == api.ModeActLimited {
 		// The API refuses a mode without its limit, and so does this.
 		s.perDay, s.observe = p.Spec.Limit.PerDay, p.Spec.Limit.PerDay == nil
-	}
-	if s.action == "" {
-		s.action = api.ActionReboot
 	}
 	if p.Spec.MaxUnhealthyPercent != nil {
 		s.percent = int(*p.Spec.MaxUnhealthyPercent)

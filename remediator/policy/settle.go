@@ -60,9 +60,9 @@ func (r *run) overdue(rem *api.Remediation, d *Decision) (Reason, string) {
 	switch {
 	case left < 0:
 		return ReasonDeadlinePassed, neverBegun(why(rem, d))
-	case d != nil && left < d.subject.settings.timeout/2:
+	case d != nil && left < d.subject.step.timeout/2:
 		return ReasonTooLittleTime, fmt.Sprintf("less than half of the %s that the policy allows is left, and the repair was not begun: %s; it is evaluated anew",
-			d.subject.settings.timeout, why(rem, d))
+			d.subject.step.timeout, why(rem, d))
 	}
 	return "", ""
 }
@@ -82,6 +82,8 @@ func (r *run) against(rem *api.Remediation, p place, d *Decision) (Reason, strin
 		return ReasonRecovered, "the node has rebooted since the repair was recorded"
 	case d.Verdict == Act && d.Name != rem.Name:
 		return ReasonRecovered, "the node was ready in between"
+	case d.Verdict == Act && d.Spec.Action != rem.Spec.Action:
+		return otherStep(rem.Spec.Action, d.Spec.Action)
 	case d.Verdict == Act:
 		return "", ""
 	case node != nil && node.Ready == "True":
@@ -116,8 +118,13 @@ func (r *run) settleRequest(rem *api.Remediation, p place, d *Decision) {
 
 // defers leaves a machine for the next round, when its earlier record is closed.
 func (d *Decision) defers(name string) {
-	if d != nil && d.Verdict == Act {
+	if d != nil && (d.Verdict == Act || d.Verdict == Escalate) {
 		d.Verdict, d.Reason, d.Name, d.Spec = Defer, ReasonInFlight, "", api.RemediationSpec{}
 		d.Message = name + " is being closed first"
 	}
+}
+
+// otherStep is the reason against a repair that was written down by another escalation.
+func otherStep(was, is api.RemediationAction) (Reason, string) {
+	return ReasonPolicyChanged, fmt.Sprintf("%s was decided; the policy was changed, and by it %s is due", was, is)
 }

@@ -23,6 +23,11 @@ type subject struct {
 	machine   Machine
 	// twins says which other machine claims the same node or hardware.
 	twins string
+	// tries are what was done to its hardware, step is the one that is due by them, and
+	// exhausted says why none is.
+	tries     tries
+	step      step
+	exhausted string
 	// pending is the name of the repair that is written down and, as far as the
 	// node operator has said, not begun.
 	pending string

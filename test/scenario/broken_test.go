@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,6 +42,25 @@ func forgetful(policies []api.RemediationPolicy, s policy.Snapshot, now time.Tim
 		}
 	}
 	return reckless(policies, s, now)
+}
+
+// unheeding forgets all that was tried once a machine is handed to people.
+func unheeding(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	if slices.ContainsFunc(s.Remediations, func(r api.Remediation) bool { return r.Status.Phase == api.RemediationEscalated }) {
+		s.Remediations = nil
+	}
+	return policy.Decide(policies, s, now)
+}
+
+// sanguine takes what has helped for something else.
+func sanguine(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	s.Remediations = slices.Clone(s.Remediations)
+	for i := range s.Remediations {
+		if s.Remediations[i].Status.Phase == api.RemediationSucceeded {
+			s.Remediations[i].Spec.Action = api.ActionReplace
+		}
+	}
+	return policy.Decide(policies, s, now)
 }
 
 // greedy takes an empty selection for everything.
@@ -89,6 +109,8 @@ func TestInvariantsBite(t *testing.T) {
 		wasPaused:     {reckless, "node shop-00 paused; node shop-00 down; run 7m"},
 		tooSoon:       {reckless, "node shop-00 down; run 10m; node shop-00 down; run 7m"},
 		hadFailed:     {reckless, "operator asia fails; node shop-00 down; run 90m"},
+		leftToPeople:  {unheeding, "operator asia fails; node shop-00 down; run 90m"},
+		tooOften:      {sanguine, strings.Repeat("node shop-00 down; run 2h; ", 4) + "run 10m"},
 		overBudget:    {deaf, "fleet asia mall 4x5; budget b {level: Cell, maxUnavailable: 1}; node shop-00 down; node mall-00 down; run 7m"},
 		overInFlight:  {reckless, "fleet asia mall 4x5; budget b {level: Geography, names: [asia], maxInFlight: 1}; node shop-00 down; node mall-00 down; run 7m"},
 		overWave:      {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},

@@ -15,7 +15,7 @@ import (
 
 // maxRounds is how many rounds a fleet that is left in peace may take until every
 // repair has ended.
-const maxRounds = 360
+const maxRounds = 1080
 
 // trouble lists, by kind of part, what can be wrong with one.
 func trouble() map[string][]string {
@@ -104,8 +104,11 @@ func (f *fleet) strikeRack(rack, what string) error {
 func (f *fleet) strike(m *machine, what string) error {
 	switch what {
 	case "up":
-		m.dead, m.upFor, m.downFor, m.cordoned, m.Paused = false, 0, 0, false, false
+		m.dead, m.needs, m.upFor, m.downFor, m.cordoned, m.Paused = false, "", 0, 0, false, false
 		f.turn(m, true)
+	case "needs-Reboot", "needs-Reinstall":
+		m.needs = api.RemediationAction(strings.TrimPrefix(what, "needs-"))
+		f.turn(m, false)
 	case "down", "dead":
 		m.dead = what == "dead"
 		f.turn(m, false)
@@ -140,6 +143,12 @@ func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 		p.Spec.MatchAll, p.Spec.Pools = "", []string{"elsewhere"}
 	case "limited":
 		p.Spec.Mode, p.Spec.Limit.PerDay = api.ModeActLimited, ptr.To(int32(1))
+	case "steps":
+		p.Spec.Escalation = []api.EscalationStep{
+			{Action: api.ActionRestartComponent, TimeoutSeconds: ptr.To(int32(300)), Attempts: ptr.To(int32(1))},
+			{Action: api.ActionReboot, TimeoutSeconds: ptr.To(int32(600)), Attempts: ptr.To(int32(2))},
+			{Action: api.ActionReinstall, TimeoutSeconds: ptr.To(int32(900)), Attempts: ptr.To(int32(1))},
+		}
 	case "observes":
 		p.Spec.Mode = api.ModeObserve
 	case "paused":

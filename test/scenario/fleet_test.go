@@ -40,6 +40,8 @@ type fleet struct {
 	policies []api.RemediationPolicy
 	budgets  []api.FleetDisruptionBudget
 	records  []*api.Remediation
+	// places are what is reserved for repairs, as the ledger keeps it.
+	places []policy.Reservation
 	// state is what is wrong with a part, by its kind and name.
 	state map[string]string
 
@@ -56,9 +58,10 @@ type machine struct {
 	// alive says whether the kubelet runs, and changed since when.
 	alive   bool
 	changed time.Time
-	// dead means that a reboot does not bring the node back. One that flaps is
-	// up and down for so long in turns, whatever is done to it.
+	// dead means that nothing brings the node back, and needs what alone does. One that
+	// flaps is up and down for so long in turns, whatever is done to it.
 	dead           bool
+	needs          api.RemediationAction
 	upFor, downFor time.Duration
 	renewed        time.Time
 	ready          string
@@ -73,6 +76,7 @@ type machine struct {
 // job is one run of the node operator's work on a machine.
 type job struct {
 	id     string
+	action api.RemediationAction
 	ends   time.Time
 	result api.RepairPhase
 }
@@ -162,7 +166,7 @@ func (f *fleet) operate(m *machine) {
 		m.Response = f.response(m.Request.ID, api.RepairRefused)
 	default:
 		takes := map[string]time.Duration{"slow": 45 * time.Minute}[mode]
-		m.job = &job{id: m.Request.ID, ends: f.now.Add(max(takes, time.Minute))}
+		m.job = &job{id: m.Request.ID, action: m.Request.Action, ends: f.now.Add(max(takes, time.Minute))}
 		m.Response = f.response(m.job.id, "")
 	}
 }
@@ -185,9 +189,11 @@ func (f *fleet) finish(m *machine, mode string) {
 		m.job.result = api.RepairFailed
 		return
 	}
-	m.boots++
-	f.turn(m, !m.dead)
-	f.say("node %s has rebooted", m.Name)
+	if m.job.action != api.ActionRestartComponent {
+		m.boots++
+		f.say("node %s has rebooted", m.Name)
+	}
+	f.turn(m, !m.dead && (m.needs == "" || m.needs == m.job.action))
 }
 
 // clock is the remediator's.
@@ -214,9 +220,14 @@ func (f *fleet) record(name string) *api.Remediation {
 	return f.records[i]
 }
 
-// phase is how far a record is; one that says nothing is Pending.
+// phase is how far a record is; one that says nothing is Pending, save one by which
+// nothing is to be done.
 func phase(rem *api.Remediation) api.RemediationPhase {
-	if rem.Status.Phase == "" {
+	switch {
+	case rem.Status.Phase != "":
+	case rem.Spec.Action == api.ActionEscalate:
+		return api.RemediationEscalated
+	default:
 		return api.RemediationPending
 	}
 	return rem.Status.Phase

@@ -20,7 +20,9 @@ const (
 	notRecorded   = "a repair without a record before it"
 	wasPaused     = "a repair of what is paused"
 	tooSoon       = "a repair within the cooldown"
-	hadFailed     = "a repair after one that failed"
+	hadFailed     = "a repair after one that failed and was no milder"
+	leftToPeople  = "a repair of what was handed to people"
+	tooOften      = "a repair that has helped too often"
 	pastLimit     = "a repair beyond the policy's limit"
 )
 
@@ -52,7 +54,8 @@ func (f *fleet) judge(m *machine, d policy.Decision) {
 	f.judgePause(m, &f.policies[0])
 	f.judgeShare(m)
 	f.judgeBudgets(m)
-	f.judgePast(m)
+	f.judgePast(m, d.Spec.Action)
+	f.judgeAttempts(m, d.Spec.Action, &f.policies[0])
 }
 
 // judgeEvidence looks at what each central really has of the machine.
@@ -152,14 +155,47 @@ func (f *fleet) repairing(m *machine) bool {
 	})
 }
 
-func (f *fleet) judgePast(m *machine) {
-	if left := f.now.Sub(m.touched); !m.touched.IsZero() && left < cooldown {
+// judgePast lets a step follow one that failed without a pause, and nothing else.
+func (f *fleet) judgePast(m *machine, action api.RemediationAction) {
+	order := []api.RemediationAction{api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall}
+	follows := false
+	for _, rem := range f.records {
+		if rem.Spec.Target.HardwareID != m.HardwareID || rem.Annotations[policy.AnnotationAcknowledged] == "true" {
+			continue
+		}
+		switch phase(rem) {
+		case api.RemediationEscalated:
+			f.violate(leftToPeople, "%s after %s", m.Name, f.alias(rem.Name))
+		case api.RemediationFailed:
+			if follows = true; slices.Index(order, rem.Spec.Action) >= slices.Index(order, action) && f.now.Sub(rem.Status.EndedAt.Time) < 24*time.Hour {
+				f.violate(hadFailed, "%s of %s after %s", action, m.Name, f.alias(rem.Name))
+			}
+		case api.RemediationSucceeded:
+			follows = false
+		}
+	}
+	if left := f.now.Sub(m.touched); !m.touched.IsZero() && left < cooldown && !follows {
 		f.violate(tooSoon, "%s was touched %s ago", m.Name, left)
 	}
-	for _, rem := range f.records {
-		if rem.Spec.Target.HardwareID == m.HardwareID && phase(rem) == api.RemediationFailed && rem.Annotations[policy.AnnotationAcknowledged] != "true" {
-			f.violate(hadFailed, "%s after %s", m.Name, f.alias(rem.Name))
+}
+
+// judgeAttempts counts what has helped for a while, by the node operator's own account.
+func (f *fleet) judgeAttempts(m *machine, action api.RemediationAction, p *api.RemediationPolicy) {
+	most := 3
+	for _, s := range p.Spec.Escalation {
+		if s.Action == action && s.Attempts != nil {
+			most = int(*s.Attempts)
 		}
+	}
+	n := 0
+	for _, rem := range f.records {
+		if rem.Spec.Target.HardwareID == m.HardwareID && rem.Spec.Action == action && phase(rem) == api.RemediationSucceeded &&
+			rem.Annotations[policy.AnnotationAcknowledged] != "true" && f.now.Sub(rem.Status.EndedAt.Time) < 24*time.Hour {
+			n++
+		}
+	}
+	if n >= most {
+		f.violate(tooOften, "%s of %s after %d that helped", action, m.Name, n)
 	}
 }
 

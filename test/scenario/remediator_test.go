@@ -45,8 +45,11 @@ func (f *fleet) round() {
 		f.withdraw(w)
 	}
 	for _, d := range plan.Decisions {
-		if d.Verdict == policy.Act {
+		switch {
+		case d.Verdict == policy.Act:
 			f.act(d)
+		case d.Verdict == policy.Escalate && !d.Recorded && f.write(func() { f.keep(d) }):
+			f.update(policy.EscalationOf(f.record(d.Name)))
 		}
 	}
 	if f.writes == 0 {
@@ -68,9 +71,28 @@ func (f *fleet) write(change func()) bool {
 	return true
 }
 
-// act writes the record, looks once more, asks, and writes down that it asked.
+// reserve keeps a place that the repair has already for no longer than it was.
+func (f *fleet) reserve(d policy.Decision) {
+	one := policy.Reservation{Name: d.Name, Target: d.Spec.Target, Place: d.Spec.Place, At: f.clock()}
+	f.places = slices.DeleteFunc(f.places, func(o policy.Reservation) bool {
+		if o.Name == one.Name && !o.Over(one.At) {
+			one.At = o.At
+		}
+		return o.Name == one.Name || o.Over(one.At)
+	})
+	f.places = append(f.places, one)
+}
+
+func (f *fleet) release(name string) {
+	f.places = slices.DeleteFunc(f.places, func(o policy.Reservation) bool { return o.Name == name })
+}
+
+// act takes a place, writes the record, looks once more, asks, and writes down that it asked.
 func (f *fleet) act(d policy.Decision) {
 	m := f.machine(d.Machine.Name)
+	if !f.write(func() { f.reserve(d) }) {
+		return
+	}
 	if !d.Recorded && f.record(d.Name) == nil && !f.write(func() { f.keep(d) }) {
 		return
 	}
@@ -82,6 +104,7 @@ func (f *fleet) act(d policy.Decision) {
 	seen := f.confirm(d, f.fresh(m, d), f.clock())
 	if rem := f.record(d.Name); seen.Reason != "" && rem != nil {
 		f.update(policy.Withheld(rem, seen.Reason, seen.Message))
+		f.write(func() { f.release(d.Name) })
 		return
 	}
 	if f.write(func() { f.ask(m, d, seen.StartBefore) }) {
@@ -127,7 +150,7 @@ func (f *fleet) withdraw(w policy.Withdrawal) {
 // update leaves out what would only reword a record that waits.
 func (f *fleet) update(u policy.Update) {
 	rem := f.record(u.Name)
-	if rem == nil || phase(rem).Final() || u.Reworded {
+	if rem == nil || rem.Status.Phase.Final() || u.Reworded {
 		return
 	}
 	f.write(func() {

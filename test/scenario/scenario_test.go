@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/require"
+
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
 // TestScenarios runs each script in its own order and compares the transcripts.
@@ -121,4 +123,25 @@ func TestKilledBetweenAnyTwoWrites(t *testing.T) {
 		require.Equal(t, 2, f.machines[3].boots, "killed after %d writes:\n%s", writes, &f.transcript)
 	}
 	require.Greater(t, writes, 5, "record, request, and at least three updates are writes")
+}
+
+// TestKilledWhileItEscalates does the same until the last step has failed. Nothing is tried
+// twice, and the machine is handed to people once.
+func TestKilledWhileItEscalates(t *testing.T) {
+	writes := 0
+	for killed := true; killed; writes++ {
+		f := newFleet()
+		f.addCluster("asia", "shop", 4, 5)
+		f.must("policy steps")
+		f.must("node shop-03 dead")
+		f.must("kill-after " + strconv.Itoa(writes))
+		f.must("run 50m")
+		killed = f.writes < 0
+		require.Empty(t, f.violations, "killed after %d writes:\n%s", writes, &f.transcript)
+		require.NoError(t, f.expect("shop-03 Escalate Escalated"), "killed after %d writes:\n%s", writes, &f.transcript)
+		require.Len(t, f.records, 4)
+		require.Len(t, f.asked, 3)
+		require.Equal(t, api.RemediationEscalated, f.records[3].Status.Phase)
+	}
+	require.Greater(t, writes, 18, "three steps of at least six writes")
 }
