@@ -126,7 +126,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := signal.New(signal.Options{Hub: hub, Namespace: o.Namespace, Centrals: centrals, Now: o.Now})
+	reader, err := signal.New(signal.Options{Hub: hub, Namespace: o.Namespace, Centrals: centrals, Log: o.Log, Now: o.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +193,7 @@ func (c *Controller) Addr() net.Addr { return c.server.Addr() }
 func (c *Controller) Run(ctx context.Context) error {
 	c.startEvents()
 	defer c.events.Shutdown()
+	defer c.reader.Close()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return c.server.Run(ctx) })
 	group.Go(func() error { return c.lead(ctx) })

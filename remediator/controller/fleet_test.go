@@ -278,6 +278,7 @@ func (f *fleet) serve(c *Controller) {
 	go func() { done <- c.server.Run(ctx) }()
 	c.startEvents()
 	f.t.Cleanup(func() {
+		c.reader.Close()
 		c.events.Shutdown()
 		cancel()
 		require.NoError(f.t, <-done)
@@ -285,6 +286,7 @@ func (f *fleet) serve(c *Controller) {
 }
 
 func (f *fleet) round(c *Controller) {
+	f.caughtUp(c)
 	_, err := c.round(f.t.Context())
 	require.NoError(f.t, err)
 }

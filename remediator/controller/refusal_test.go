@@ -136,6 +136,7 @@ func testRefusedWithdrawal(t *testing.T, config *rest.Config) {
 
 	f.annotate(f.machine(sick), api.AnnotationPaused, "")
 	refuse.Store(true)
+	f.caughtUp(c)
 	_, err := c.round(t.Context())
 	require.ErrorContains(t, err, "withdrawing request")
 	rem := f.one()

@@ -52,6 +52,21 @@ func unusable(secret *corev1.Secret, err error) error {
 // Client returns the client of a cell. It reads the cell and its Secret anew,
 // so that a withdrawn credential is used no more.
 func (r *Reader) Client(ctx context.Context, cell *api.Cell) (client.Client, error) {
+	secret, err := r.secretOf(ctx, cell)
+	if err != nil {
+		return nil, err
+	}
+	c, err := r.cells.To(cell.Name, secret)
+	if err != nil {
+		return nil, unusable(secret, err)
+	}
+	if w := r.watchers.of(cell.Name); w != nil {
+		return noting{c, w}, nil
+	}
+	return c, nil
+}
+
+func (r *Reader) secretOf(ctx context.Context, cell *api.Cell) (*corev1.Secret, error) {
 	name := cell.Spec.RemediatorKubeconfigSecret
 	if name == "" {
 		return nil, errors.New("spec.remediatorKubeconfigSecret is unset: nothing in this cell is repaired")
@@ -60,11 +75,23 @@ func (r *Reader) Client(ctx context.Context, cell *api.Cell) (client.Client, err
 	if err := r.hub.Get(ctx, client.ObjectKey{Namespace: r.namespace, Name: name}, &secret); err != nil {
 		return nil, fmt.Errorf("reading the cell's kubeconfig: %w", err)
 	}
-	c, err := r.cells.To(cell.Name, &secret)
-	if err != nil {
-		return nil, unusable(&secret, err)
+	return &secret, nil
+}
+
+// noting tells the watcher of the cell what was written: patches of Machines, and
+// nothing else is.
+type noting struct {
+	client.Client
+	watcher *watcher
+}
+
+// Patch implements client.Client.
+func (n noting) Patch(ctx context.Context, o client.Object, p client.Patch, options ...client.PatchOption) error {
+	err := n.Client.Patch(ctx, o, p, options...)
+	if err == nil {
+		n.watcher.noteWrite(o.GetResourceVersion())
 	}
-	return c, nil
+	return err
 }
 
 // mapper knows beforehand the kinds that are asked for in a cell. Discovering
@@ -133,7 +160,7 @@ func (r *Reader) forgetCells(known []api.Cell) {
 	for i := range known {
 		names[known[i].Name] = true
 	}
-	r.pause.forget(names)
+	r.watchers.stopFunc(func(name string) bool { return !names[name] })
 	r.cells.DropFunc(func(name string) bool { return !names[name] })
 	r.clusters.DropFunc(func(key clusterKey) bool { return !names[key.cell] })
 }

@@ -57,7 +57,7 @@ func TestClientsThatMeasureClocksLetGo(t *testing.T) {
 	}
 	require.Equal(t, int32(2), open.Load())
 
-	reader := &Reader{pause: newPause(), cells: newCellClients(time.Minute, behind), clusters: clients}
+	reader := &Reader{cells: newCellClients(time.Minute, behind), clusters: clients}
 	reader.forgetClusters("asia-1", nil)
 	require.Eventually(t, func() bool { return open.Load() == 1 }, time.Minute, 10*time.Millisecond, "the cell's other clusters are gone")
 	require.Equal(t, 1, clients.Len())

@@ -7,80 +7,57 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
-const (
-	// parallel is how many cells, clusters or nodes are read at once.
-	parallel = 16
-	// pageSize bounds one page of a list.
-	pageSize = 500
-	// maxObjects bounds a whole list; a cell that has more is not understood.
-	maxObjects = 200_000
-)
+// parallel is how many cells, clusters or nodes are read at once.
+const parallel = 16
 
-// pause keeps cells that did not answer from being asked in every round.
-type pause struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-	steps map[string]*backoff.ExponentialBackOff
-	last  map[string]string
+// watchers are those of all cells, by the name of the cell.
+type watchers struct {
+	mu  sync.Mutex
+	all map[string]*watcher
 }
 
-func newPause() *pause {
-	return &pause{until: map[string]time.Time{}, steps: map[string]*backoff.ExponentialBackOff{}, last: map[string]string{}}
+func (s *watchers) of(cell string) *watcher {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[cell]
 }
 
-// resting says why a cell is not asked now; empty means that it may be.
-func (p *pause) resting(cell string, now time.Time) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now.Before(p.until[cell]) {
-		return p.last[cell]
-	}
-	return ""
+func (s *watchers) set(cell string, w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[cell] = w
 }
 
-func (p *pause) failed(cell string, now time.Time, err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.steps[cell] == nil {
-		p.steps[cell] = backoff.NewExponentialBackOff(backoff.WithInitialInterval(time.Second),
-			backoff.WithMaxInterval(time.Minute), backoff.WithMaxElapsedTime(0))
-	}
-	p.until[cell] = now.Add(p.steps[cell].NextBackOff())
-	p.last[cell] = err.Error()
-}
-
-func (p *pause) answered(cell string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.until, cell)
-	delete(p.steps, cell)
-	delete(p.last, cell)
-}
-
-func (p *pause) forget(known map[string]bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for cell := range p.until {
-		if !known[cell] {
-			delete(p.until, cell)
-			delete(p.steps, cell)
-			delete(p.last, cell)
+// stopFunc stops the watchers of cells that are gone, and waits for their end.
+func (s *watchers) stopFunc(gone func(cell string) bool) {
+	s.mu.Lock()
+	var ended []*watcher
+	for cell, w := range s.all {
+		if gone(cell) {
+			ended = append(ended, w)
+			delete(s.all, cell)
 		}
 	}
+	s.mu.Unlock()
+	for _, w := range ended {
+		w.stop()
+	}
 }
 
-// Cells reads the inventory of every cell at once, save those that name no
-// kubeconfig for repairs: they are none of ours. A cell that does not answer
-// within the timeout is unknown, and is left to rest for a growing while. The
-// error speaks of the hub.
+// Cells gives the inventory of every cell, save those that name no kubeconfig for
+// repairs: they are none of ours. Each is watched from the first call on, until
+// Close. A cell of which nothing current is known says why and since when; it is
+// tried again in the background, and no round waits for it but the first, which
+// gives every cell the time of one read. The error speaks of the hub.
 func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*r.timeout)
 	defer cancel()
@@ -94,59 +71,92 @@ func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
 	var group errgroup.Group
 	group.SetLimit(parallel)
 	for i := range list.Items {
+		cell := &list.Items[i]
+		cells[i] = policy.Cell{Name: cell.Name, Geography: cell.Spec.Geography, Paused: Paused(cell)}
 		group.Go(func() error {
-			cells[i] = r.cell(ctx, &list.Items[i])
+			if err := r.ensure(ctx, cell); err != nil {
+				cells[i].Err = err.Error()
+			}
 			return nil
 		})
 	}
-	return cells, group.Wait()
+	_ = group.Wait() // what went wrong stands in each cell's Err
+	r.settle(ctx)
+	for i := range cells {
+		if cells[i].Err == "" {
+			r.inventory(&cells[i])
+		}
+	}
+	return cells, nil
 }
 
-func (r *Reader) cell(ctx context.Context, object *api.Cell) policy.Cell {
-	out := policy.Cell{Name: object.Name, Geography: object.Spec.Geography, Paused: Paused(object)}
-	if out.Err = r.pause.resting(object.Name, r.now()); out.Err != "" {
-		return out
-	}
+// ensure has the cell watched by the kubeconfig that its Secret holds now. A
+// credential that was withdrawn is used no more.
+func (r *Reader) ensure(ctx context.Context, cell *api.Cell) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	if err := r.inventory(ctx, object, &out); err != nil {
-		r.pause.failed(object.Name, r.now(), err)
-		return policy.Cell{Name: object.Name, Geography: out.Geography, Paused: out.Paused, Err: err.Error()}
+	secret, err := r.secretOf(ctx, cell)
+	w := r.watchers.of(cell.Name)
+	if w != nil && (apierrors.IsNotFound(err) || err == nil && !sameSecret(w.secret, secret)) {
+		r.watchers.stopFunc(func(name string) bool { return name == cell.Name })
+		w = nil
 	}
-	r.pause.answered(object.Name)
-	return out
+	if err == nil && w == nil {
+		r.watchers.set(cell.Name, r.watch(ctx, cell.Name, secret))
+	}
+	return err
 }
 
-func (r *Reader) inventory(ctx context.Context, object *api.Cell, out *policy.Cell) error {
-	c, err := r.Client(ctx, object)
-	if err != nil {
-		return err
-	}
-	clusters := map[client.ObjectKey]bool{}
-	err = pages(ctx, c, &api.ClusterList{}, func(list *api.ClusterList) {
-		for i := range list.Items {
-			clusters[client.ObjectKeyFromObject(&list.Items[i])] = true
-			if Paused(&list.Items[i]) {
-				out.PausedClusters = append(out.PausedClusters, list.Items[i].Name)
-			}
-			if list.Items[i].Spec.NodeCheckKubeconfigSecret != "" {
-				out.CheckedClusters = append(out.CheckedClusters, list.Items[i].Name)
-			}
+func sameSecret(a, b *corev1.Secret) bool {
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
+}
+
+// settle waits, for as long as one read may take, until every cell is known or has
+// failed once: those that are listed for the first time, and those that have just
+// been written to. What lies above that read is for whoever hangs to have failed.
+func (r *Reader) settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout+r.timeout/8)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for r.settling() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("listing clusters: %w", err)
 	}
-	r.forgetClusters(object.Name, clusters)
-	err = pages(ctx, c, &api.MachineList{}, func(list *api.MachineList) {
-		for i := range list.Items {
-			out.Machines = append(out.Machines, policy.FromMachine(&list.Items[i]))
+}
+
+func (r *Reader) settling() bool {
+	r.watchers.mu.Lock()
+	defer r.watchers.mu.Unlock()
+	for _, w := range r.watchers.all {
+		if w.settling() {
+			return true
 		}
-	})
-	if err != nil {
-		return fmt.Errorf("listing machines: %w", err)
 	}
-	return nil
+	return false
+}
+
+func (r *Reader) inventory(out *policy.Cell) {
+	clusters, machines, err := r.watchers.of(out.Name).inventory()
+	if err != nil {
+		out.Err = err.Error()
+		return
+	}
+	known := map[client.ObjectKey]bool{}
+	for _, c := range clusters {
+		known[client.ObjectKey{Namespace: c.namespace, Name: c.name}] = true
+		if c.paused {
+			out.PausedClusters = append(out.PausedClusters, c.name)
+		}
+		if c.checked {
+			out.CheckedClusters = append(out.CheckedClusters, c.name)
+		}
+	}
+	out.Machines = machines
+	r.forgetClusters(out.Name, known)
 }
 
 // Paused says whether an object bears the mark that stops repairs under it, or is
@@ -156,16 +166,7 @@ func Paused(o client.Object) bool {
 	return marked || o.GetDeletionTimestamp() != nil
 }
 
-// pages takes a list page by page, and fails rather than leave a part out.
-func pages[L client.ObjectList](ctx context.Context, c client.Reader, list L, take func(L)) error {
-	for n := 0; n < maxObjects; n += pageSize {
-		if err := c.List(ctx, list, client.Limit(pageSize), client.Continue(list.GetContinue())); err != nil {
-			return err
-		}
-		take(list)
-		if list.GetContinue() == "" {
-			return nil
-		}
-	}
-	return fmt.Errorf("there are more than %d", maxObjects)
+// Close ends the watches of every cell. It returns when nothing of them is left.
+func (r *Reader) Close() {
+	r.watchers.stopFunc(func(string) bool { return true })
 }

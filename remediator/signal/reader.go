@@ -3,6 +3,7 @@ package signal
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,23 +22,27 @@ type Options struct {
 	Centrals []Central
 	// Timeout bounds each source in each round. Unset means DefaultTimeout.
 	Timeout time.Duration
+	// Log unset drops everything.
+	Log *slog.Logger
 	// Now unset means time.Now.
 	Now func() time.Time
 }
 
-// Reader reads the sources of decisions. It keeps clients between rounds, and
-// nothing that it has read.
+// Reader reads the sources of decisions. Between rounds it keeps clients, and the
+// inventory of each cell for as long as it is known to be current. Whoever has
+// called Cells calls Close in the end.
 type Reader struct {
 	hub       client.Reader
 	namespace string
 	centrals  []Central
 	timeout   time.Duration
 	now       func() time.Time
-
-	pause *pause
+	log       *slog.Logger
 
 	cells    *cellClients
 	clusters *clusterClients
+	watching *watchClients
+	watchers watchers
 }
 
 // New checks the options.
@@ -58,11 +63,15 @@ func New(o Options) (*Reader, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	return &Reader{
-		hub: o.Hub, namespace: o.Namespace, centrals: o.Centrals, timeout: o.Timeout, now: o.Now, pause: newPause(),
+		hub: o.Hub, namespace: o.Namespace, centrals: o.Centrals, timeout: o.Timeout, now: o.Now, log: o.Log,
 		cells: newCellClients(o.Timeout, o.Now), clusters: newClusterClients(o.Timeout, o.Now),
+		watching: newWatchClients(), watchers: watchers{all: map[string]*watcher{}},
 	}, nil
 }
