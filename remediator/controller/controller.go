@@ -126,11 +126,11 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := signal.New(signal.Options{Hub: hub, Namespace: o.Namespace, Centrals: centrals, Log: o.Log, Now: o.Now})
+	registry := obs.NewRegistry()
+	reader, err := signal.New(signal.Options{Hub: hub, Namespace: o.Namespace, Centrals: centrals, Registry: registry, Log: o.Log, Now: o.Now})
 	if err != nil {
 		return nil, err
 	}
-	registry := obs.NewRegistry()
 	c := &Controller{
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, counted: map[string]time.Time{}, reworded: map[string]time.Time{},

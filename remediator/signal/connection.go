@@ -160,7 +160,12 @@ func (r *Reader) forgetCells(known []api.Cell) {
 	for i := range known {
 		names[known[i].Name] = true
 	}
-	r.watchers.stopFunc(func(name string) bool { return !names[name] })
+	r.watchers.stopFunc(func(name string) bool {
+		if !names[name] {
+			r.metrics.forget(name)
+		}
+		return !names[name]
+	})
 	r.cells.DropFunc(func(name string) bool { return !names[name] })
 	r.clusters.DropFunc(func(key clusterKey) bool { return !names[key.cell] })
 }

@@ -140,11 +140,13 @@ func (r *Reader) settling() bool {
 }
 
 func (r *Reader) inventory(out *policy.Cell) {
-	clusters, machines, err := r.watchers.of(out.Name).inventory()
+	w := r.watchers.of(out.Name)
+	clusters, machines, err := w.inventory()
 	if err != nil {
 		out.Err = err.Error()
 		return
 	}
+	r.metrics.known(out.Name, w.asOf(), len(machines))
 	known := map[client.ObjectKey]bool{}
 	for _, c := range clusters {
 		known[client.ObjectKey{Namespace: c.namespace, Name: c.name}] = true

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -22,6 +23,8 @@ type Options struct {
 	Centrals []Central
 	// Timeout bounds each source in each round. Unset means DefaultTimeout.
 	Timeout time.Duration
+	// Registry has the metrics of cells. Unset means that there are none.
+	Registry prometheus.Registerer
 	// Log unset drops everything.
 	Log *slog.Logger
 	// Now unset means time.Now.
@@ -38,6 +41,7 @@ type Reader struct {
 	timeout   time.Duration
 	now       func() time.Time
 	log       *slog.Logger
+	metrics   *metrics
 
 	cells    *cellClients
 	clusters *clusterClients
@@ -70,7 +74,7 @@ func New(o Options) (*Reader, error) {
 		o.Now = time.Now
 	}
 	return &Reader{
-		hub: o.Hub, namespace: o.Namespace, centrals: o.Centrals, timeout: o.Timeout, now: o.Now, log: o.Log,
+		hub: o.Hub, namespace: o.Namespace, centrals: o.Centrals, timeout: o.Timeout, now: o.Now, log: o.Log, metrics: newMetrics(o.Registry),
 		cells: newCellClients(o.Timeout, o.Now), clusters: newClusterClients(o.Timeout, o.Now),
 		watching: newWatchClients(), watchers: watchers{all: map[string]*watcher{}},
 	}, nil

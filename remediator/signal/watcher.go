@@ -53,6 +53,7 @@ type watcher struct {
 	timeout time.Duration
 	now     func() time.Time
 	log     *slog.Logger
+	metrics *metrics
 	cancel  context.CancelFunc
 	done    chan struct{}
 
@@ -71,7 +72,7 @@ func (r *Reader) watch(ctx context.Context, cell string, secret *corev1.Secret) 
 	// kept is old when it wakes up.
 	now := func() time.Time { return r.now().Round(0) }
 	w := &watcher{
-		cell: cell, clients: r.watching, secret: secret, timeout: r.timeout, now: now, log: r.log,
+		cell: cell, clients: r.watching, secret: secret, timeout: r.timeout, now: now, log: r.log, metrics: r.metrics,
 		began: now(), done: make(chan struct{}),
 	}
 	w.begin()
@@ -143,6 +144,7 @@ func (w *watcher) begin() {
 
 // lost makes the cell unknown at once, and keeps nothing of what was known.
 func (w *watcher) lost(err error) {
+	w.metrics.failed(w.cell)
 	w.begin()
 	w.mu.Lock()
 	first := w.trouble == nil
@@ -176,6 +178,13 @@ func (w *watcher) inventory() ([]cluster, []policy.Machine, error) {
 		w.trouble = nil
 	}
 	return w.clusters.all(), w.machines.all(), nil
+}
+
+// asOf is the moment that the cell was known to be of when it was known last.
+func (w *watcher) asOf() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known
 }
 
 // unknown must be called with the lock held.
