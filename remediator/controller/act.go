@@ -173,9 +173,11 @@ func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, err
 		return look{}, err
 	}
 	f.CellPaused = cell.paused
-	if f.ClusterPaused, err = clusterPaused(ctx, cell.client, d.Spec.Target); err != nil {
+	cluster, err := readCluster(ctx, cell.client, d.Spec.Target)
+	if err != nil {
 		return look{}, err
 	}
+	f.ClusterPaused, f.Upgrade = signal.Paused(cluster), signal.Upgrade(cluster)
 	f.CheckAccess = c.tryAgain(ctx, d)
 	f.Live = c.reader.Again(ctx, d.Spec.Target, d.Nodes())
 	// The Machine is read last: the patch is bound to the version read here.
@@ -226,12 +228,12 @@ func (c *Controller) cell(ctx context.Context, name string) (conn, error) {
 	return conn{k, signal.Paused(&cell)}, nil
 }
 
-func clusterPaused(ctx context.Context, cell client.Reader, t api.RemediationTarget) (bool, error) {
+func readCluster(ctx context.Context, cell client.Reader, t api.RemediationTarget) (*api.Cluster, error) {
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
 	var cluster api.Cluster
 	if err := cell.Get(ctx, client.ObjectKey{Namespace: t.Namespace, Name: t.Cluster}, &cluster); err != nil {
-		return false, fmt.Errorf("reading cluster %s/%s: %w", t.Namespace, t.Cluster, err)
+		return nil, fmt.Errorf("reading cluster %s/%s: %w", t.Namespace, t.Cluster, err)
 	}
-	return signal.Paused(&cluster), nil
+	return &cluster, nil
 }

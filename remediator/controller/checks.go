@@ -134,11 +134,11 @@ func (c *Controller) mayCheck(ctx context.Context, s policy.CheckStart) error {
 	if err != nil {
 		return err
 	}
-	paused, err := clusterPaused(ctx, cell.client, s.Target)
+	cluster, err := readCluster(ctx, cell.client, s.Target)
 	if err != nil {
 		return err
 	}
-	if paused || cell.paused {
+	if signal.Paused(cluster) || cell.paused {
 		return fmt.Errorf("the node check is withheld: cluster %s or cell %s is paused or being deleted", s.Target.Cluster, s.Target.Cell)
 	}
 	m, err := actuate.Read(ctx, cell.client, s.Target)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/testkit"
@@ -184,6 +185,25 @@ func testHolds(t *testing.T, config *rest.Config) {
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: cellNamespace, Name: "shop-observer"}}
 			require.NoError(t, f.client.Delete(t.Context(), s))
 		}, want: policy.ReasonLiveUnknown},
+		"another controller works on it": {spoil: func(f *fleet) {
+			var n corev1.Node
+			require.NoError(f.t, f.client.Get(f.t.Context(), client.ObjectKey{Name: sick}, &n))
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "ToBeDeletedByClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectNoSchedule})
+			require.NoError(f.t, f.client.Update(f.t.Context(), &n))
+		}, want: policy.ReasonForeignOwner},
+		"its cluster is upgraded": {spoil: func(f *fleet) {
+			var c api.Cluster
+			require.NoError(f.t, f.client.Get(f.t.Context(), client.ObjectKey{Namespace: cellNamespace, Name: clusterName}, &c))
+			c.Spec.Version = "v1.38.0"
+			require.NoError(f.t, f.client.Update(f.t.Context(), &c))
+			c.Status.Version = "v1.37.2"
+			require.NoError(f.t, f.client.Status().Update(f.t.Context(), &c))
+		}, want: policy.ReasonRollOut},
+		"machine of a control plane": {spoil: func(f *fleet) {
+			m := f.machine(sick)
+			m.Spec.Roles = []string{"control-plane"}
+			require.NoError(f.t, f.client.Update(f.t.Context(), m))
+		}, want: policy.ReasonControlPlane},
 		"machine is paused": {spoil: func(f *fleet) { f.annotate(f.machine(sick), api.AnnotationPaused, "") }, want: policy.ReasonPaused},
 		"policy is paused":  {spoil: func(f *fleet) { f.annotate(f.policy(), api.AnnotationPaused, "") }, want: policy.ReasonPaused},
 		"policy observes": {spoil: func(f *fleet) {

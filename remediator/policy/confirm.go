@@ -18,7 +18,9 @@ type Fresh struct {
 	Budgets       []api.FleetDisruptionBudget
 	CellPaused    bool
 	ClusterPaused bool
-	Machine       Machine
+	// Upgrade says from which version to which the cluster is on its way; empty if it is not.
+	Upgrade string
+	Machine Machine
 	// Live holds all Leases of the cluster, and those of its Nodes that were
 	// read for the decision.
 	Live LiveCluster
@@ -131,6 +133,7 @@ func (f Fresh) cell(c Cell, d Decision) Cell {
 	if f.ClusterPaused {
 		c.PausedClusters = append(c.PausedClusters, d.Machine.Cluster)
 	}
+	c.Upgrades = map[string]string{d.Machine.Cluster: f.Upgrade}
 	c.Machines = slices.Clone(c.Machines)
 	for i := range c.Machines {
 		if c.Machines[i].UID == d.Machine.UID {

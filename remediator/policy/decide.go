@@ -231,7 +231,7 @@ func (r *run) decide(p place) (Decision, bool) {
 		r.wouldTake(p)
 	case ReasonEscalated:
 		r.hand(&d, s, p)
-	case ReasonInFlight, ReasonNotLongEnough:
+	case ReasonInFlight, ReasonNotLongEnough, ReasonRollOut, ReasonForeignOwner:
 		d.Verdict = Defer
 	default:
 		d.Verdict = Hold
@@ -253,6 +253,7 @@ func (r *run) subject(p place) subject {
 		settings: resolve(r.policyFor(p)), ref: ref,
 		cellErr: p.cell.Err, cellPaused: p.cell.Paused,
 		clusterPaused: slices.Contains(p.cell.PausedClusters, p.machine.Cluster),
+		upgrade:       p.cell.Upgrades[p.machine.Cluster],
 		checkable:     slices.Contains(p.cell.CheckedClusters, p.machine.Cluster),
 		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
 	}
@@ -283,6 +284,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.budget(s, p) },
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
+		func() (Reason, string) { return s.rollOut(r.now) },
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },
@@ -373,6 +375,8 @@ func (r *run) look(d Decision, s subject) {
 	switch d.Reason {
 	case ReasonNotLongEnough:
 		r.lookAt(s.live.node.Since.Add(s.settings.unhealthy))
+	case ReasonRollOut:
+		r.lookAt(s.live.node.Since.Add(maxRollOut))
 	case ReasonCooldown:
 		r.lookAt(r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)].at.Add(s.settings.cooldown))
 	}

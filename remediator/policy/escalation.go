@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -69,27 +70,20 @@ type tries struct {
 // looked at begins anew. A failure that a later success made up for counts for as long
 // as the window alone.
 func (ix *index) triesOf(key string, window time.Duration) tries {
-	t := tries{helped: map[api.RemediationAction]int{}}
-	var lookedAt, mended time.Time
+	t, l := tries{helped: map[api.RemediationAction]int{}}, looks{}
 	for _, rem := range ix.past[key] {
-		at := endedAt(rem, ix.now)
-		if acknowledged(rem) && at.After(lookedAt) {
-			lookedAt = at
-		}
-		if rem.Status.Phase == api.RemediationSucceeded && at.After(mended) {
-			mended = at
-		}
+		l.add(rem, ix.now)
 	}
-	since := ix.now.Add(-window)
 	for _, rem := range ix.past[key] {
 		at := endedAt(rem, ix.now)
-		switch recent := at.After(since); {
-		case acknowledged(rem), !at.IsZero() && !at.After(lookedAt):
-		case phase(rem) == api.RemediationEscalated:
+		recent := at.After(ix.now.Add(-window))
+		switch p := phase(rem); {
+		case l.covers(rem, at):
+		case p == api.RemediationEscalated:
 			t.escalated = rem
-		case phase(rem) == api.RemediationSucceeded && recent:
+		case p == api.RemediationSucceeded && recent:
 			t.helped[rem.Spec.Action]++
-		case phase(rem) == api.RemediationFailed && (recent || !at.Before(mended)):
+		case p == api.RemediationFailed && (recent || !at.Before(l.mended)):
 			t.fail(rem, ix)
 		}
 	}
@@ -98,6 +92,37 @@ func (ix *index) triesOf(key string, window time.Duration) tries {
 
 func acknowledged(rem *api.Remediation) bool {
 	return rem.Annotations[AnnotationAcknowledged] == "true"
+}
+
+// looks are, of one hardware, when something failed first of which nobody has said that
+// he has looked, when something has helped last, and when somebody has looked last.
+type looks struct{ failed, mended, lookedAt time.Time }
+
+func (l *looks) add(rem *api.Remediation, now time.Time) {
+	at, p := endedAt(rem, now), phase(rem)
+	switch {
+	case acknowledged(rem):
+		l.lookedAt = later(l.lookedAt, at)
+	case p == api.RemediationFailed, p == api.RemediationEscalated:
+		if l.failed.IsZero() || at.Before(l.failed) {
+			l.failed = at
+		}
+	}
+	if p == api.RemediationSucceeded {
+		l.mended = later(l.mended, at)
+	}
+}
+
+// covers says whether somebody has looked at it, or at what came after.
+func (l looks) covers(rem *api.Remediation, at time.Time) bool {
+	return acknowledged(rem) || !at.IsZero() && !at.After(l.lookedAt)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 func (t *tries) fail(rem *api.Remediation, ix *index) {
@@ -165,16 +190,16 @@ func (t tries) next(steps []step) (step, string, bool) {
 
 // history says what was tried in vain.
 func (t tries) history(steps []step) string {
-	said := ""
+	var said []string
 	for _, one := range steps {
 		if n := t.helped[one.action]; n > 0 {
-			said += fmt.Sprintf("%s helped %d times and not for long; ", one.action, n)
+			said = append(said, fmt.Sprintf("%s helped %d times and not for long", one.action, n))
 		}
 	}
 	if t.failed != nil {
-		said += fmt.Sprintf("%s of %s failed: %s: %s; ", t.failed.Spec.Action, t.failed.Name, t.failed.Status.Reason, clip(t.failed.Status.Message, 200))
+		said = append(said, fmt.Sprintf("%s of %s failed: %s: %s", t.failed.Spec.Action, t.failed.Name, t.failed.Status.Reason, clip(t.failed.Status.Message, 200)))
 	}
-	return said[:max(0, len(said)-len("; "))]
+	return strings.Join(said, "; ")
 }
 
 // escalate chooses the subject's step by what was tried on its hardware.
@@ -182,9 +207,25 @@ func (r *run) escalate(s *subject) {
 	s.tries = r.ix.triesOf(identity(s.machine.HardwareID, s.machine.UID), s.settings.window)
 	one, why, left := s.tries.next(s.settings.steps)
 	s.step = one
-	if !left {
+	switch {
+	case !left:
 		s.exhausted = why
+	case s.upgrade != "" && s.live.node != nil && r.now.Sub(s.live.node.Since) >= maxRollOut:
+		s.exhausted = fmt.Sprintf("cluster %s has been on its way from %s, and repairs wait for that for no longer than %s", s.ref.Cluster, s.upgrade, maxRollOut)
 	}
+}
+
+// maxRollOut is how long a node that is ill waits for the roll-out of its cluster. It may be
+// what the roll-out waits for.
+const maxRollOut = 6 * time.Hour
+
+// rollOut leaves nodes alone that a roll-out is about to replace, or has broken.
+func (s subject) rollOut(now time.Time) (Reason, string) {
+	if s.upgrade == "" || s.exhausted != "" {
+		return "", ""
+	}
+	left := s.live.node.Since.Add(maxRollOut).Sub(now)
+	return ReasonRollOut, fmt.Sprintf("cluster %s is on its way from %s; the node waits for that for another %s", s.ref.Cluster, s.upgrade, left.Round(time.Minute))
 }
 
 // escalated says why a machine is left to people.

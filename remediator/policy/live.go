@@ -100,6 +100,10 @@ func (l liveFact) unhealthy(now time.Time) (Reason, string) {
 // repairable says why a node that is unhealthy is left alone all the same.
 func (l liveFact) repairable(s settings, now time.Time) (Reason, string) {
 	switch {
+	case l.node.ControlPlane:
+		return ReasonControlPlane, "the Node is part of a control plane, whose members are not counted: leave it to people"
+	case l.node.Owner != "":
+		return ReasonForeignOwner, l.node.Owner
 	case l.node.Unschedulable:
 		return ReasonCordoned, "the Node is cordoned: somebody works on it"
 	case l.node.BootID == "":

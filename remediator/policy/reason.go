@@ -58,6 +58,13 @@ const (
 	ReasonDuplicateMachine Reason = "DuplicateMachine"
 	// ReasonFailureDomainUnknown means that the machine names no rack, so that the gate cannot be measured.
 	ReasonFailureDomainUnknown Reason = "FailureDomainUnknown"
+	// ReasonForeignOwner means that another controller works on the node.
+	ReasonForeignOwner Reason = "ForeignOwner"
+	// ReasonControlPlane means that the machine is part of a control plane. How many
+	// members of etcd that leaves is not known, so that nothing is done to it.
+	ReasonControlPlane Reason = "ControlPlaneMachine"
+	// ReasonRollOut means that the cluster is on its way to another version.
+	ReasonRollOut Reason = "RollOutInProgress"
 	// ReasonForeignRemediation means that somebody else asked for a repair of the machine.
 	ReasonForeignRemediation Reason = "ForeignRemediation"
 	// ReasonLiveStateContradicts means that the live node does not confirm the metrics.
@@ -151,7 +158,7 @@ func HoldReasons() []Reason {
 		ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
 		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
-		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation,
+		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation, ReasonForeignOwner, ReasonControlPlane, ReasonRollOut,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
 		ReasonEscalated, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,

@@ -88,9 +88,6 @@ type needs struct {
 	pasts map[string]*looks
 }
 
-// looks are what makes up for what failed, and since when something has.
-type looks struct{ failed, mended, lookedAt time.Time }
-
 func (n needs) looks(rem *api.Remediation) *looks {
 	key := identity(rem.Spec.Target.HardwareID, rem.Spec.Target.MachineUID)
 	if n.pasts[key] == nil {
@@ -100,33 +97,14 @@ func (n needs) looks(rem *api.Remediation) *looks {
 }
 
 func (n needs) add(rem *api.Remediation) {
-	if !answers(rem) {
-		return
-	}
-	l, at := n.looks(rem), endedAt(rem, n.now)
-	switch {
-	case acknowledged(rem):
-		l.lookedAt = later(l.lookedAt, at)
-	case phase(rem) == api.RemediationFailed, phase(rem) == api.RemediationEscalated:
-		if l.failed.IsZero() || at.Before(l.failed) {
-			l.failed = at
-		}
-	}
-	if phase(rem) == api.RemediationSucceeded {
-		l.mended = later(l.mended, at)
+	if answers(rem) {
+		n.looks(rem).add(rem, n.now)
 	}
 }
 
 // answers says whether a record says anything of its hardware.
 func answers(rem *api.Remediation) bool {
 	return phase(rem).Final() && phase(rem) != api.RemediationCancelled
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }
 
 // holds says whether a record speaks against its hardware for good, or is what makes up
@@ -139,8 +117,7 @@ func (n needs) holds(rem *api.Remediation) bool {
 	if acknowledged(rem) || phase(rem) == api.RemediationSucceeded {
 		return !l.failed.IsZero() && !at.Before(l.failed)
 	}
-	looked := !at.IsZero() && !at.After(l.lookedAt)
-	return !looked && (phase(rem) == api.RemediationEscalated || phase(rem) == api.RemediationFailed && !at.Before(l.mended))
+	return !l.covers(rem, at) && (phase(rem) == api.RemediationEscalated || phase(rem) == api.RemediationFailed && !at.Before(l.mended))
 }
 
 func newNeeds(s Snapshot, now time.Time) needs {

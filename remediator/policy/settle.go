@@ -80,12 +80,8 @@ func (r *run) against(rem *api.Remediation, p place, d *Decision) (Reason, strin
 		return d.Reason, d.Message
 	case rebooted(rem.Spec.Target, node):
 		return ReasonRecovered, "the node has rebooted since the repair was recorded"
-	case d.Verdict == Act && d.Name != rem.Name:
-		return ReasonRecovered, "the node was ready in between"
-	case d.Verdict == Act && d.Spec.Action != rem.Spec.Action:
-		return otherStep(rem.Spec.Action, d.Spec.Action)
 	case d.Verdict == Act:
-		return "", ""
+		return d.differs(rem)
 	case node != nil && node.Ready == "True":
 		return ReasonRecovered, "the live Node is Ready"
 	}
@@ -122,6 +118,17 @@ func (d *Decision) defers(name string) {
 		d.Verdict, d.Reason, d.Name, d.Spec = Defer, ReasonInFlight, "", api.RemediationSpec{}
 		d.Message = name + " is being closed first"
 	}
+}
+
+// differs says why a repair that is decided is not the one that is written down.
+func (d *Decision) differs(rem *api.Remediation) (Reason, string) {
+	switch {
+	case d.Name != rem.Name:
+		return ReasonRecovered, "the node was ready in between"
+	case d.Spec.Action != rem.Spec.Action:
+		return otherStep(rem.Spec.Action, d.Spec.Action)
+	}
+	return "", ""
 }
 
 // otherStep is the reason against a repair that was written down by another escalation.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,27 +43,31 @@ type Cell struct {
 	PausedClusters []string `json:"pausedClusters,omitempty"`
 	// CheckedClusters are those whose nodes can be checked: the Cluster names a
 	// kubeconfig for it.
-	CheckedClusters []string  `json:"checkedClusters,omitempty"`
-	Machines        []Machine `json:"machines,omitempty"`
+	CheckedClusters []string `json:"checkedClusters,omitempty"`
+	// Upgrades say, by cluster, from which version to which it is on its way.
+	Upgrades map[string]string `json:"upgrades,omitempty"`
+	Machines []Machine         `json:"machines,omitempty"`
 }
 
 // Machine is what a decision needs to know of a Machine.
 type Machine struct {
-	Namespace  string                   `json:"namespace"`
-	Name       string                   `json:"name"`
-	UID        string                   `json:"uid"`
-	Cluster    string                   `json:"cluster"`
-	Node       string                   `json:"node,omitempty"`
-	Pool       string                   `json:"pool,omitempty"`
-	HardwareID string                   `json:"hardwareID,omitempty"`
-	ProviderID string                   `json:"providerID,omitempty"`
-	Zone       string                   `json:"zone,omitempty"`
-	Rack       string                   `json:"rack,omitempty"`
-	InUse      bool                     `json:"inUse,omitempty"`
-	Paused     bool                     `json:"paused,omitempty"`
-	Deleting   bool                     `json:"deleting,omitempty"`
-	Request    *api.RemediationRequest  `json:"request,omitempty"`
-	Response   *api.RemediationResponse `json:"response,omitempty"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
+	Cluster    string `json:"cluster"`
+	Node       string `json:"node,omitempty"`
+	Pool       string `json:"pool,omitempty"`
+	HardwareID string `json:"hardwareID,omitempty"`
+	ProviderID string `json:"providerID,omitempty"`
+	Zone       string `json:"zone,omitempty"`
+	Rack       string `json:"rack,omitempty"`
+	InUse      bool   `json:"inUse,omitempty"`
+	// ControlPlane means that the machine is part of its cluster's control plane.
+	ControlPlane bool                     `json:"controlPlane,omitempty"`
+	Paused       bool                     `json:"paused,omitempty"`
+	Deleting     bool                     `json:"deleting,omitempty"`
+	Request      *api.RemediationRequest  `json:"request,omitempty"`
+	Response     *api.RemediationResponse `json:"response,omitempty"`
 }
 
 // FromMachine takes from a Machine what decisions rest on.
@@ -73,7 +78,10 @@ func FromMachine(m *api.Machine) Machine {
 		Cluster: m.Spec.ClusterName, Node: m.Spec.NodeName, Pool: m.Spec.Pool,
 		HardwareID: m.Spec.HardwareID, ProviderID: m.Spec.ProviderID,
 		Zone: m.Spec.FailureDomain.Zone, Rack: m.Spec.FailureDomain.Rack,
-		InUse:  m.Spec.State != api.MachineStandby,
+		InUse: m.Spec.State != api.MachineStandby,
+		ControlPlane: slices.ContainsFunc(m.Spec.Roles, func(role string) bool {
+			return role == "control-plane" || role == "master" || role == "etcd"
+		}),
 		Paused: paused, Deleting: m.DeletionTimestamp != nil,
 		Request: m.Spec.Remediation, Response: m.Status.Remediation,
 	}
@@ -171,6 +179,10 @@ type LiveNode struct {
 	ProviderID    string    `json:"providerID,omitempty"`
 	Unschedulable bool      `json:"unschedulable,omitempty"`
 	Deleting      bool      `json:"deleting,omitempty"`
+	// Owner says which other controller works on the node, and by what it shows.
+	Owner string `json:"owner,omitempty"`
+	// ControlPlane means that the node is part of its cluster's control plane.
+	ControlPlane bool `json:"controlPlane,omitempty"`
 }
 
 // NodeChecks are the pods that check the node of one repair, of every attempt.

@@ -15,6 +15,8 @@ type subject struct {
 	cellErr       string
 	cellPaused    bool
 	clusterPaused bool
+	// upgrade says from which version to which the cluster is on its way; empty if it is not.
+	upgrade string
 	// needs is the node check that the repair must be verified by, checkable that
 	// the Cluster names a credential for it, and access whether it was seen to work.
 	needs     demand
@@ -66,6 +68,8 @@ func (s subject) identity() (Reason, string) {
 		return ReasonDeleting, "the Machine is being deleted"
 	case !m.InUse:
 		return ReasonNotInUse, "the machine is a spare"
+	case m.ControlPlane:
+		return ReasonControlPlane, "the machine is part of a control plane, whose members are not counted: leave it to people"
 	case m.HardwareID == "":
 		return ReasonIdentityUnknown, "the Machine has no hardware id, so attempts cannot be counted"
 	case s.twins != "":

@@ -148,6 +148,7 @@ func (r *Reader) inventory(out *policy.Cell) {
 	}
 	r.metrics.known(out.Name, w.asOf(), len(machines))
 	known := map[client.ObjectKey]bool{}
+	out.Upgrades = map[string]string{}
 	for _, c := range clusters {
 		known[client.ObjectKey{Namespace: c.namespace, Name: c.name}] = true
 		if c.paused {
@@ -155,6 +156,9 @@ func (r *Reader) inventory(out *policy.Cell) {
 		}
 		if c.checked {
 			out.CheckedClusters = append(out.CheckedClusters, c.name)
+		}
+		if c.upgrade != "" {
+			out.Upgrades[c.name] = c.upgrade
 		}
 	}
 	out.Machines = machines

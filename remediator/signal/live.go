@@ -192,6 +192,7 @@ func node(ctx context.Context, c kubernetes.Interface, name string) policy.LiveN
 	out := policy.LiveNode{
 		Name: name, UID: string(n.UID), BootID: n.Status.NodeInfo.BootID, ProviderID: n.Spec.ProviderID,
 		Unschedulable: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
+		Owner: owner(n), ControlPlane: controlPlane(n),
 	}
 	for _, condition := range n.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

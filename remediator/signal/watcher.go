@@ -246,6 +246,8 @@ func compareNames(namespace, name, otherNamespace, otherName string) int {
 type cluster struct {
 	namespace, name string
 	paused, checked bool
+	// upgrade is as Upgrade says it.
+	upgrade string
 }
 
 func drawCluster(o client.Object) (cluster, bool) {
@@ -253,7 +255,7 @@ func drawCluster(o client.Object) (cluster, bool) {
 	if !ok {
 		return cluster{}, false
 	}
-	return cluster{namespace: c.Namespace, name: c.Name, paused: Paused(c), checked: c.Spec.NodeCheckKubeconfigSecret != ""}, true
+	return cluster{namespace: c.Namespace, name: c.Name, paused: Paused(c), checked: c.Spec.NodeCheckKubeconfigSecret != "", upgrade: Upgrade(c)}, true
 }
 
 func drawMachine(o client.Object) (policy.Machine, bool) {

@@ -157,7 +157,6 @@ func (f *fleet) repairing(m *machine) bool {
 
 // judgePast lets a step follow one that failed without a pause, and nothing else.
 func (f *fleet) judgePast(m *machine, action api.RemediationAction) {
-	order := []api.RemediationAction{api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall}
 	follows := false
 	for _, rem := range f.records {
 		if rem.Spec.Target.HardwareID != m.HardwareID || rem.Annotations[policy.AnnotationAcknowledged] == "true" {
@@ -167,15 +166,23 @@ func (f *fleet) judgePast(m *machine, action api.RemediationAction) {
 		case api.RemediationEscalated:
 			f.violate(leftToPeople, "%s after %s", m.Name, f.alias(rem.Name))
 		case api.RemediationFailed:
-			if follows = true; slices.Index(order, rem.Spec.Action) >= slices.Index(order, action) && f.now.Sub(rem.Status.EndedAt.Time) < 24*time.Hour {
-				f.violate(hadFailed, "%s of %s after %s", action, m.Name, f.alias(rem.Name))
-			}
+			follows = true
+			f.judgeStep(rem, action)
 		case api.RemediationSucceeded:
 			follows = false
 		}
 	}
 	if left := f.now.Sub(m.touched); !m.touched.IsZero() && left < cooldown && !follows {
 		f.violate(tooSoon, "%s was touched %s ago", m.Name, left)
+	}
+}
+
+// judgeStep lets only something harsher follow what has failed within a day.
+func (f *fleet) judgeStep(failed *api.Remediation, action api.RemediationAction) {
+	order := []api.RemediationAction{api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall}
+	milder := slices.Index(order, failed.Spec.Action) >= slices.Index(order, action)
+	if milder && f.now.Sub(failed.Status.EndedAt.Time) < 24*time.Hour {
+		f.violate(hadFailed, "%s after %s", action, f.alias(failed.Name))
 	}
 }
 
