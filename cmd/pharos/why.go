@@ -2,27 +2,27 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pharos-fleet/pharos/remediator/recording"
+	"github.com/pharos-fleet/pharos/remediator/snapshot"
 )
 
 func newWhyCommand() *cobra.Command {
 	var from, dir, at string
 	cmd := &cobra.Command{
-		Use:   "why machine/[CELL/]NAME",
-		Short: "Say in plain words what the remediator decided of a machine, and why",
-		Long: `Say what the remediator decided of a machine, and what it knew: of one snapshot, or of the newest one in the folder that the remediator
-records in (--record) and that is no newer than --at. The same code decides. Nothing is read but the file, and nothing is written.`,
+		Use:   "why machine/[CELL/]NAME | node/[CELL/]CLUSTER/NODE | cluster/[CELL/]NAME",
+		Short: "Say in plain words what the remediator decided of a machine, a node or a cluster, and why",
+		Long: `Say what the remediator decided of a machine, of the machine that bears a node, or of those of a cluster, and what it knew: of one
+snapshot, or of the newest one in the folder that the remediator records in (--record) and that is no newer than --at. The same code decides.
+Nothing is read but the file, and nothing is written.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			machine, is := strings.CutPrefix(args[0], "machine/")
-			if !is || machine == "" {
-				return fmt.Errorf("of what to say why: it is %q, where machine/NAME or machine/CELL/NAME can be asked for", args[0])
+			of, err := snapshot.ParseSubject(args[0])
+			if err != nil {
+				return err
 			}
 			path, err := recorded(from, dir, at)
 			if err != nil {
@@ -32,7 +32,7 @@ records in (--record) and that is no newer than --at. The same code decides. Not
 			if err != nil {
 				return err
 			}
-			return s.Why(cmd.OutOrStdout(), machine)
+			return s.Why(cmd.OutOrStdout(), of)
 		},
 	}
 	cmd.Flags().StringVar(&from, "snapshot", "", "a snapshot, a YAML or JSON file; - for standard input")

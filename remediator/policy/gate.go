@@ -238,7 +238,7 @@ func (c *cluster) unwell(bad map[*Machine]bool) {
 		}
 	}
 	for _, l := range c.leases {
-		if !l.beats(c.read.ReadAt) {
+		if !l.Beats(c.read.ReadAt) {
 			mark(bad, c.on(l.Node))
 		}
 	}
@@ -323,7 +323,7 @@ func (ix *index) controlPath(ref clusterRef) tally {
 			continue
 		}
 		l := find(c.leases, p.machine.Node, nodeOfLease)
-		t.add(l == nil || !l.beats(c.read.ReadAt))
+		t.add(l == nil || !l.Beats(c.read.ReadAt))
 	}
 	return t
 }

@@ -51,9 +51,9 @@ func (c *LiveCluster) clocks() string {
 	return fmt.Sprintf("the clock of cluster %s's API server is %s the remediator's, so ages cannot be told", c.Cluster, apart(c.ClockSkew.Duration))
 }
 
-// beats says whether the kubelet has renewed its Lease within its duration. A
+// Beats says whether the kubelet has renewed its Lease within its duration. A
 // renewal in the future counts as one: it speaks against a dead kubelet.
-func (l Lease) beats(now time.Time) bool {
+func (l Lease) Beats(now time.Time) bool {
 	duration := l.Duration.Duration
 	if duration <= 0 {
 		duration = defaultLease
@@ -91,7 +91,7 @@ func (l liveFact) unhealthy(now time.Time) (Reason, string) {
 		return ReasonLiveUnknown, "the live Node has no Ready condition"
 	case l.lease == nil:
 		return ReasonLiveUnknown, "the Node has no Lease"
-	case l.node.Ready == "Unknown" && l.lease.beats(now):
+	case l.node.Ready == "Unknown" && l.lease.Beats(now):
 		return ReasonLiveStateContradicts, fmt.Sprintf("the live Node is Unknown, but its Lease was renewed %s ago", now.Sub(l.lease.Renewed).Round(time.Second))
 	}
 	return "", ""
@@ -124,7 +124,7 @@ func (l liveFact) well(maxAge time.Duration, now time.Time) string {
 		return "the cluster has no such Node"
 	case l.node.Ready != "True":
 		return fmt.Sprintf("the live Node's Ready condition is %q", l.node.Ready)
-	case l.lease == nil || !l.lease.beats(now):
+	case l.lease == nil || !l.lease.Beats(now):
 		return "the Node's Lease is not renewed"
 	}
 	return ""

@@ -10,26 +10,51 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
-// Why writes in plain words what is decided of one machine of the snapshot, and what was
-// known of it. The machine is called by its name, or by CELL/NAME where several cells have
-// one of that name. It fails if there is none, or more than one.
-func (s Snapshot) Why(to io.Writer, machine string) error {
-	cell, m, err := s.machine(machine)
+// Why writes in plain words what is decided of something in the snapshot, and what was
+// known of it. It fails if there is no such thing, or more than one.
+func (s Snapshot) Why(to io.Writer, of Subject) error {
+	found, err := s.find(of)
 	if err != nil {
 		return err
 	}
 	w := &words{}
-	w.say("%s: as at %s, machine %s of cell %s.", m.Name, s.Now.UTC().Format(time.RFC3339), m.Name, cell.Name)
-	w.say("It bears node %s of cluster %s; pool %s, rack %s, zone %s, hardware %s.",
-		known(m.Node), known(m.Cluster), known(m.Pool), known(m.Rack), known(m.Zone), known(m.HardwareID))
-	w.say("")
-	s.decided(w, cell.Name, m.Name)
-	w.say("")
-	s.evidence(w, cell, m)
-	s.past(w, cell.Name, m)
+	switch {
+	case len(found) == 0 && (of.kind != kindNode || !s.unborne(w, of)):
+		return fmt.Errorf("there is no %s in the snapshot of %s%s", of, s.at(), s.unreadable())
+	case len(found) == 0:
+	case of.kind == kindCluster:
+		s.whyCluster(w, VerdictOf(s.Decide(), s.Now), found)
+	default:
+		s.whyMachines(w, VerdictOf(s.Decide(), s.Now), found)
+	}
 	_, err = io.WriteString(to, w.text.String())
 	return err
 }
+
+// whyMachines tells of the machines that are meant, of all of them where several claim
+// to be it.
+func (s Snapshot) whyMachines(w *words, v Verdict, found []place) {
+	for i, p := range found {
+		if i > 0 {
+			w.say("")
+		}
+		s.tell(w, v, p)
+	}
+}
+
+// tell says all of one machine.
+func (s Snapshot) tell(w *words, v Verdict, p place) {
+	w.say("%s: as at %s, machine %s of cell %s.", p.Name, s.at(), p.Name, p.cell.Name)
+	w.say("It bears node %s of cluster %s; pool %s, rack %s, zone %s, hardware %s.",
+		known(p.Node), known(p.Cluster), known(p.Pool), known(p.Rack), known(p.Zone), known(p.HardwareID))
+	w.say("")
+	v.decided(w, p.cell.Name, p.Name)
+	w.say("")
+	s.evidence(w, p.cell, p.Machine)
+	s.past(w, p.cell.Name, p.Machine)
+}
+
+func (s Snapshot) at() string { return s.Now.UTC().Format(time.RFC3339) }
 
 // words are the sentences of an answer.
 type words struct{ text strings.Builder }
@@ -38,48 +63,8 @@ func (w *words) say(format string, args ...any) { fmt.Fprintf(&w.text, format+"\
 
 func known(name string) string { return cmp.Or(name, "unknown") }
 
-func (s Snapshot) machine(name string) (policy.Cell, policy.Machine, error) {
-	in, called, isIn := strings.Cut(name, "/")
-	if !isIn {
-		in, called = "", name
-	}
-	var cell policy.Cell
-	var machine policy.Machine
-	var places []string
-	for _, c := range s.Cells {
-		for _, m := range c.Machines {
-			if m.Name == called && (in == "" || in == c.Name) {
-				cell, machine = c, m
-				places = append(places, c.Name+"/"+m.Name)
-			}
-		}
-	}
-	switch len(places) {
-	case 0:
-		return cell, machine, fmt.Errorf("there is no machine %q in the snapshot of %s%s", name, s.Now.UTC().Format(time.RFC3339), s.unreadable())
-	case 1:
-		return cell, machine, nil
-	}
-	return cell, machine, fmt.Errorf("there are several machines called %q: say which of %s", name, strings.Join(places, ", "))
-}
-
-// unreadable names the cells whose machines were not known.
-func (s Snapshot) unreadable() string {
-	var cells []string
-	for _, c := range s.Cells {
-		if c.Err != "" {
-			cells = append(cells, c.Name)
-		}
-	}
-	if len(cells) == 0 {
-		return ""
-	}
-	return ", which has none of cells " + strings.Join(cells, ", ") + ": they could not be read"
-}
-
 // decided says the verdict, or that there is none.
-func (s Snapshot) decided(w *words, cell, machine string) {
-	v := VerdictOf(s.Decide(), s.Now)
+func (v Verdict) decided(w *words, cell, machine string) {
 	found := false
 	for _, d := range v.Decisions {
 		if d.Cell != cell || d.Machine != machine {
@@ -97,10 +82,15 @@ func (s Snapshot) decided(w *words, cell, machine string) {
 			w.say("Its Remediation %s is %s, because of %s: %s", r.Name, r.Phase, r.Reason, r.Message)
 		}
 	}
-	if found {
-		return
+	if !found {
+		w.say("Nothing is decided of it: no source calls it unhealthy, or no policy selects it.")
+		v.policies(w)
 	}
-	w.say("Nothing is decided of it: no source calls it unhealthy, or no policy selects it. Policies:")
+}
+
+// policies says which there are, and whether they may act.
+func (v Verdict) policies(w *words) {
+	w.say("Policies:")
 	for _, p := range v.Policies {
 		w.say("- %s: remediation allowed %s, %s", p.Name, p.Allowed, p.Reason)
 	}
@@ -134,18 +124,22 @@ func (s Snapshot) central(c policy.Central, cell string, m policy.Machine) strin
 	if c.Err != "" {
 		return fmt.Sprintf("Central %s did not answer: %s", c.Name, c.Err)
 	}
-	heard := "has not heard of the cell"
-	for _, h := range c.Heartbeats {
-		if h.Cell == cell {
-			heard = fmt.Sprintf("heard of the cell %s", s.ago(h.At))
-		}
-	}
 	for _, n := range c.Unhealthy {
 		if n.Cell == cell && n.Cluster == m.Cluster && n.Node == m.Node {
-			return fmt.Sprintf("Central %s %s, and lists the node as unhealthy (%s), %s.", c.Name, heard, known(n.Reason), s.ago(n.At))
+			return fmt.Sprintf("Central %s %s, and lists the node as unhealthy (%s), %s.", c.Name, s.heard(c, cell), known(n.Reason), s.ago(n.At))
 		}
 	}
-	return fmt.Sprintf("Central %s %s, and does not list the node as unhealthy.", c.Name, heard)
+	return fmt.Sprintf("Central %s %s, and does not list the node as unhealthy.", c.Name, s.heard(c, cell))
+}
+
+// heard says when a central last heard of a cell.
+func (s Snapshot) heard(c policy.Central, cell string) string {
+	for _, h := range c.Heartbeats {
+		if h.Cell == cell {
+			return "heard of the cell " + s.ago(h.At)
+		}
+	}
+	return "has not heard of the cell"
 }
 
 // live says what the cluster's own API server said of the node.
@@ -186,7 +180,7 @@ func (s Snapshot) past(w *words, cell string, m policy.Machine) {
 			w.say("")
 			w.say("What was done before:")
 		}
-		w.say("- %s: %s, %s, recorded %s: %s", r.Name, r.Status.Phase, known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
+		w.say("- %s: %s, %s, recorded %s: %s", r.Name, phase(r), known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
 		if r.Spec.Snapshot != "" {
 			w.say("  It was decided on %s in the folder of --record.", r.Spec.Snapshot)
 		}
