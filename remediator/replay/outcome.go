@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -28,11 +29,13 @@ func (o Outcome) differs(other Outcome) bool {
 	return o != other
 }
 
-// bends says whether later snapshots would have been others: a repair begins or ends in
-// one of the two alone.
+// bends says whether later snapshots would have been others: a record is written, or a
+// repair ends, in one of the two alone.
 func (o Outcome) bends(other Outcome) bool {
-	return (o.Verdict == policy.Act) != (other.Verdict == policy.Act) || o.Action != other.Action || o.Phase != other.Phase
+	return o.Verdict != other.Verdict && (o.writes() || other.writes()) || o.Action != other.Action || o.Phase != other.Phase
 }
+
+func (o Outcome) writes() bool { return o.Verdict == policy.Act || o.Verdict == policy.Escalate }
 
 func (o Outcome) compare(other Outcome) int {
 	return cmp.Or(cmp.Compare(o.Verdict, other.Verdict), cmp.Compare(o.Action, other.Action), cmp.Compare(o.Phase, other.Phase), cmp.Compare(o.Reason, other.Reason))
@@ -46,7 +49,7 @@ func (o Outcome) String() string {
 			words = append(words, word)
 		}
 	}
-	return cmp.Or(strings.Join(words, " "), "-")
+	return cmp.Or(strings.Join(slices.Compact(words), " "), "-") // Escalate is verdict and action
 }
 
 // outcomes are those of all machines that have a verdict or an open repair.

@@ -118,6 +118,20 @@ func TestARecordThatWouldHaveBeenCancelled(t *testing.T) {
 	require.NotNil(t, r.DoubtfulAfter)
 }
 
+// That a machine is handed to people is written down, and holds it from then on.
+func TestAMachineThatWouldNotHaveBeenHandedToPeople(t *testing.T) {
+	first := byHand(t, 0)
+	second := recorded(byHand(t, time.Minute), first)
+	second.Cells[0].Machines[2].Request = nil
+	at := metav1.NewTime(first.Now)
+	second.Remediations[0].Status = api.RemediationStatus{Phase: api.RemediationFailed, Reason: string(policy.ReasonRepairFailed), ActedAt: &at, EndedAt: &at}
+	r := replayed(timid(), second)
+	require.Len(t, r.Differences, 1)
+	require.Equal(t, "Escalate Escalated", r.Differences[0].Before.String())
+	require.Equal(t, "Observe ObserveOnly", r.Differences[0].After.String())
+	require.NotNil(t, r.DoubtfulAfter)
+}
+
 // The policies of then decide what was decided then, and other words or names for them
 // are no difference.
 func TestNothingDiffers(t *testing.T) {
