@@ -10,8 +10,8 @@ import (
 func pipeline() page {
 	return page{
 		uid: PipelineUID, title: "Pharos: pipeline",
-		description: "The tiers themselves: who is heard of and how old that is, what they refuse, what fails in them, how large they are, and whether the centrals agree.",
-		panels:      slices.Concat(pipelineInNumbers(), lags(), failures(), sizes(), strains(), lastHop()),
+		description: "The tiers themselves: who is heard of and how old that is, what they refuse, what fails in them, how large they are, whether the centrals agree, and what repairs come to.",
+		panels:      slices.Concat(pipelineInNumbers(), lags(), failures(), sizes(), strains(), effect(), lastHop()),
 	}
 }
 

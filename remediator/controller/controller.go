@@ -82,6 +82,7 @@ type Controller struct {
 	server   *obs.Server
 	hints    *hint.Hints
 	metrics  *metrics
+	effect   *effect
 	log      *slog.Logger
 	now      func() time.Time
 	// recording is nil where snapshots are not kept.
@@ -134,7 +135,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, counted: map[string]time.Time{}, reworded: map[string]time.Time{},
-		checksDone: map[string]time.Time{},
+		checksDone: map[string]time.Time{}, effect: newEffect(registry, o.Now()),
 	}
 	if o.Record.Dir != "" {
 		o.Record.Registry, o.Record.Log = registry, o.Log

@@ -74,6 +74,8 @@ func TestRemediator(t *testing.T) {
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 		{"hint", testHint},
+		{"effect", testEffect},
+		{"repair that was not needed", testFalse},
 	} {
 		t.Run(tc.name, func(t *testing.T) { tc.test(t, config) })
 	}

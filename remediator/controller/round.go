@@ -43,6 +43,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	c.retire(ctx, snapshot)
 	plan = plan.Failed(failures)
 	c.metrics.plan(plan, snapshot)
+	c.effect.round(policies, snapshot, plan, now)
 	err = errors.Join(
 		err, acted,
 		c.escalate(ctx, plan.Decisions),

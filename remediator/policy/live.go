@@ -130,9 +130,12 @@ func (l liveFact) well(maxAge time.Duration, now time.Time) string {
 	return ""
 }
 
+// SourceLease is the source of a signal that tells when a kubelet was heard of last.
+const SourceLease = "lease"
+
 func (l liveFact) records() []api.SignalRecord {
 	return []api.SignalRecord{
-		{Source: "lease", ObservedAt: metav1.NewTime(l.lease.Renewed), Says: "last renewed"},
+		{Source: SourceLease, ObservedAt: metav1.NewTime(l.lease.Renewed), Says: "last renewed"},
 		{Source: "node", ObservedAt: metav1.NewTime(l.observed()),
 			Says: fmt.Sprintf("Ready=%s since %s, boot id %s", l.node.Ready, l.node.Since.UTC().Format(time.RFC3339), clip(l.node.BootID, 64))},
 	}

@@ -46,6 +46,9 @@ type Plan struct {
 	Unmatched int
 	// Escalated counts the hardware that was handed to people, who have not acknowledged it.
 	Escalated int
+	// Unseen are the cells of which too little is known for their silence to pass for
+	// health, by name.
+	Unseen []string
 	// NextCheck is the first time at which waiting alone changes a decision; zero means none.
 	NextCheck time.Time
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -20,6 +21,12 @@ func (r *run) report() {
 		}
 		r.plan.Policies = append(r.plan.Policies, report)
 	}
+	for name, cell := range r.ix.cells {
+		if reason, _ := r.ix.unseenFor(cell, defaultEvidenceAge*time.Second, r.now); reason != "" {
+			r.plan.Unseen = append(r.plan.Unseen, name)
+		}
+	}
+	slices.Sort(r.plan.Unseen)
 }
 
 // bounded says so where a freeze or a budget holds everything that waits: somebody who

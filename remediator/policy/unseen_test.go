@@ -98,3 +98,14 @@ func TestMessageNamesTheFirstOfManyCells(t *testing.T) {
 	w.Cells[0].Err = fmt.Sprintf("%04096d", 1)
 	require.Less(t, len(w.decide().Policies[0].Message), 4096)
 }
+
+// Whoever counts what has healed asks which cells are silent because nobody sees them.
+func TestCellsThatAreNotSeenAreNamed(t *testing.T) {
+	w := newWorld(3, 4, 5)
+	require.Empty(t, w.decide().Unseen)
+	w.Centrals[1].Heartbeats[2].At = now.Add(-2 * time.Minute)
+	w.Cells[0].Err = "connection refused"
+	require.Equal(t, []string{"cell-0", "cell-2"}, w.decide().Unseen)
+	w.Centrals[0] = policy.Central{Name: "central-a", Err: "away"}
+	require.Len(t, w.decide().Unseen, 3)
+}

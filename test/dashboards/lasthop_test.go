@@ -9,7 +9,8 @@ import (
 )
 
 // lastHop is what an Alertmanager and the relay say of themselves when the provider of
-// a robot takes some messages and refuses others. Counters grow by the second.
+// a robot takes some messages and refuses others, and what a remediator says that finds,
+// repairs and holds. Counters grow by the second.
 func lastHop(at time.Time) []fleettest.Sample {
 	var out []fleettest.Sample
 	add := func(value float64, name string, more ...string) {
@@ -28,5 +29,12 @@ func lastHop(at time.Time) []fleettest.Sample {
 	add(grown, "pharos_notify_send_attempts_total", "robot", "oncall", "verdict", "sent")
 	add(grown, "pharos_notify_refusals_total", "robot", "oncall", "errcode", "310000")
 	add(1, "pharos_notify_refusing", "robot", "oncall", "errcode", "310000")
+	add(grown, "pharos_remediator_findings_total", "became", "detected")
+	add(grown, "pharos_remediator_repairs_total", "became", "verified", "since", "1")
+	add(2, "pharos_remediator_machines_held", "reason", "InFlight")
+	for _, le := range []string{"60", "300", "+Inf"} {
+		add(grown, "pharos_remediator_time_to_detect_seconds_bucket", "le", le)
+		add(grown, "pharos_remediator_time_to_repair_seconds_bucket", "le", le, "since", "1")
+	}
 	return out
 }
