@@ -248,7 +248,7 @@ func (r *run) hand(d *Decision, s subject, p place) {
 	d.Verdict = Escalate
 	switch {
 	case s.tries.escalated != nil:
-		d.Name, d.Recorded = s.tries.escalated.Name, true
+		d.Name, d.Spec, d.Recorded = s.tries.escalated.Name, s.tries.escalated.Spec, true
 	case s.settings.observe:
 		d.Verdict, d.Reason = Observe, ReasonObserveOnly
 		d.Message = clip(fmt.Sprintf("policy %s only observes; it would hand the machine to people: %s", s.settings.name, s.exhausted), 512)

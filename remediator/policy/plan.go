@@ -61,8 +61,7 @@ type Decision struct {
 	Verdict Verdict
 	Reason  Reason
 	Message string
-	// Name and Spec are what is to be recorded, for Act and for Escalate. Of what was
-	// escalated already there is the name alone.
+	// Name and Spec are what is recorded, for Act and for Escalate.
 	Name string
 	Spec api.RemediationSpec
 	// Recorded means that the record stands already.

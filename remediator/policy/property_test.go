@@ -312,32 +312,3 @@ func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
 func shuffle[T any](r *rand.Rand, s []T) {
 	r.Shuffle(len(s), func(i, j int) { s[i], s[j] = s[j], s[i] })
 }
-
-// BenchmarkDecide is of clusters of ten machines, fifty in each cell, of which
-// every tenth has one that failed.
-func BenchmarkDecide(b *testing.B) {
-	for _, machines := range []int{100, 1_000, 10_000, 100_000} {
-		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
-			w := crowd(machines / 10)
-			b.ReportAllocs()
-			for b.Loop() {
-				w.decide()
-			}
-		})
-	}
-}
-
-func crowd(clusters int) *world {
-	w := newWorld(0, 0, 0)
-	for i := range clusters {
-		if i%50 == 0 {
-			w.addCell(i/50, 0, 0)
-		}
-		name := fmt.Sprintf("c%d", i)
-		w.addCluster(i/50, name, 2, 5)
-		if i%10 == 0 {
-			w.failLast(3)
-		}
-	}
-	return w
-}

@@ -45,6 +45,12 @@ func TestWhy(t *testing.T) {
 	require.NotContains(t, why("shop-03"), "in the folder of --record")
 	s.Remediations[0].Spec.Snapshot = "20260301T115500.000Z.snapshot.json.zst"
 	require.Contains(t, why("shop-03"), "It was decided on 20260301T115500.000Z.snapshot.json.zst in the folder of --record.")
+	handed := s.Remediations[0]
+	handed.Spec.Action, handed.Spec.Reason, handed.Status.Phase = api.ActionEscalate, "Reboot helped 3 times and not for long", api.RemediationEscalated
+	s.Remediations = []api.Remediation{handed}
+	said = why("shop-03")
+	require.Contains(t, said, "Escalate, because of Escalated, by policy workers: "+repair.Name+" handed it to people: Reboot helped 3 times")
+	require.Contains(t, said, "What is done is Escalate, recorded as Remediation "+repair.Name)
 	s.Remediations = nil
 
 	s.Centrals[1].Err = "connection refused"
