@@ -269,6 +269,7 @@ func (r *run) subject(p place) subject {
 		s.pending, s.standing = rem.Name, standing(rem, p.machine)
 		s.needs = demanded(rem, s.needs)
 	}
+	s.lingers = p.machine.Request != nil && r.ix.closed[p.machine.Request.ID] != nil
 	s.access = r.ix.access(ref, s.needs.check)
 	r.escalate(&s)
 	return s

@@ -256,3 +256,15 @@ func TestWhatAStepMustShow(t *testing.T) {
 		require.Equal(t, []string{"rem-" + sick + " Succeeded Verified"}, updates(w.decide()), action)
 	}
 }
+
+// The request of a step that has failed is taken away before the next is asked for, and is
+// nobody else's.
+func TestTheLastRequestIsTakenAwayFirst(t *testing.T) {
+	w := lemon(threeSteps()...)
+	rem := w.failedStep(api.ActionRestartComponent, time.Minute)
+	w.machine(sick).Request = &api.RemediationRequest{ID: rem.Name, Action: rem.Spec.Action}
+	plan := w.decide()
+	require.Equal(t, []string{sick + " Defer InFlight"}, verdicts(plan))
+	require.Contains(t, plan.Decisions[0].Message, "the request of "+rem.Name+", which has ended, is being taken away first")
+	require.Equal(t, []string{rem.Name}, withdrawals(plan))
+}

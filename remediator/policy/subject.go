@@ -33,10 +33,11 @@ type subject struct {
 	// pending is the name of the repair that is written down and, as far as the
 	// node operator has said, not begun.
 	pending string
-	// standing means that its request is on the machine already.
-	standing bool
-	facts    []fact
-	live     liveFact
+	// standing means that its request is on the machine already, and lingers that one is
+	// of a repair that has ended.
+	standing, lingers bool
+	facts             []fact
+	live              liveFact
 }
 
 // objects says why what people and other controllers wrote on the objects
@@ -76,6 +77,8 @@ func (s subject) identity() (Reason, string) {
 		return ReasonDuplicateMachine, s.twins
 	case m.Rack == "":
 		return ReasonFailureDomainUnknown, "the Machine names no rack, so the gate cannot be measured"
+	case s.lingers:
+		return ReasonInFlight, fmt.Sprintf("the request of %s, which has ended, is being taken away first", m.Request.ID)
 	case m.Request != nil && m.Request.ID != s.pending:
 		return ReasonForeignRemediation, fmt.Sprintf("request %s stands on the Machine", m.Request.ID)
 	}
