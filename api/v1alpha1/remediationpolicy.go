@@ -154,6 +154,12 @@ type PolicyLimit struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	PerDay *int32 `json:"perDay,omitempty"`
+	// Action is the most destructive that the policy may do by itself. A machine for
+	// which a harsher one is due is held, with reason LimitReached. Unset means any
+	// that the escalation has.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="self == 'RestartComponent' || self == 'Reboot' || self == 'Reinstall'",message="RestartComponent, Reboot and Reinstall can be done in this version"
+	Action RemediationAction `json:"action,omitempty"`
 }
 
 // MatchAll is the one word that selects everything.

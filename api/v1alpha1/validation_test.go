@@ -95,6 +95,12 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a mode with its limit": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Mode, s.Limit.PerDay = v1alpha1.ModeActLimited, ptr.To(int32(3))
 		}), ""},
+		"a limit up to what nobody does": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Limit = v1alpha1.ModeActLimited, v1alpha1.PolicyLimit{PerDay: ptr.To(int32(3)), Action: v1alpha1.ActionEscalate}
+		}), "can be done in this version"},
+		"a limit up to a reboot": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Limit = v1alpha1.ModeActLimited, v1alpha1.PolicyLimit{PerDay: ptr.To(int32(3)), Action: v1alpha1.ActionReboot}
+		}), ""},
 		"a mode that does not exist": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = "Yes" }), "spec.mode"},
 		"a node check": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", Command: []string{"/check"}, Args: []string{"--all"}}

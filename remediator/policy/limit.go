@@ -11,9 +11,13 @@ import (
 // limitWindow is what the limit of a policy in mode ActLimited counts over.
 const limitWindow = 24 * time.Hour
 
-// limit asks whether the policy has begun as many repairs as it may in a day. A request
-// that stands was counted when it was made, and is not taken back for a lower limit.
+// limit asks whether the policy may do what is due, and has begun as many repairs as it
+// may in a day. For the number a request that stands was counted when it was made, and is not taken back for a lower limit.
 func (r *run) limit(s subject) (Reason, string) {
+	if upTo := s.settings.upTo; upTo != "" && rank(s.step.action) > rank(upTo) {
+		return ReasonLimitReached, fmt.Sprintf("policy %s may do nothing harsher than %s, and %s is due; look at the machine, or raise spec.limit.action",
+			s.settings.name, upTo, s.step.action)
+	}
 	if s.settings.perDay == nil || s.standing {
 		return "", ""
 	}

@@ -132,3 +132,27 @@ func TestTheLastLookKeepsToTheLimit(t *testing.T) {
 	p.Spec.Limit.PerDay = ptr.To(int32(1))
 	require.Equal(t, policy.ReasonLimitReached, policy.Confirm(d, f, now).Reason)
 }
+
+// A limited policy goes up its escalation as far as it may, and holds what is due for more.
+func TestALimitedPolicyDoesNothingHarsher(t *testing.T) {
+	w := lemon(threeSteps()...)
+	w.policies[0].Spec.Mode = api.ModeActLimited
+	w.policies[0].Spec.Limit = api.PolicyLimit{PerDay: ptr.To(int32(5)), Action: api.ActionReboot}
+	w.failedStep(api.ActionRestartComponent, time.Minute)
+	d := acts(w.decide())[0]
+	require.Equal(t, api.ActionReboot, d.Spec.Action)
+	w.failedStep(api.ActionReboot, 2*time.Minute)
+	plan := w.decide()
+	require.Equal(t, []string{sick + " Hold LimitReached"}, verdicts(plan))
+	require.Equal(t, "policy nodes may do nothing harsher than Reboot, and Reinstall is due; look at the machine, or raise spec.limit.action", plan.Decisions[0].Message)
+
+	// What is asked for already is taken back when the limit becomes less.
+	w = lemon()
+	name := acts(w.decide())[0].Name
+	rem := w.open(sick, api.RemediationActing)
+	rem.Name = name
+	w.asked(rem, "")
+	w.policies[0].Spec.Mode = api.ModeActLimited
+	w.policies[0].Spec.Limit = api.PolicyLimit{PerDay: ptr.To(int32(5)), Action: api.ActionRestartComponent}
+	require.Equal(t, []string{rem.Name + " Cancelled LimitReached"}, withdrawals(w.decide()))
+}

@@ -17,6 +17,8 @@ type settings struct {
 	observe bool
 	// perDay is how many repairs may begin in a day. Nil means any number.
 	perDay *int32
+	// upTo is the most destructive action that may be done. Empty means any.
+	upTo api.RemediationAction
 	// steps are the escalation, and window for how long what was tried counts.
 	steps       []step
 	window      time.Duration
@@ -44,7 +46,7 @@ func resolve(p *api.RemediationPolicy) settings {
 	}
 	if p.Spec.Mode == api.ModeActLimited {
 		// The API refuses a mode without its limit, and so does this.
-		s.perDay, s.observe = p.Spec.Limit.PerDay, p.Spec.Limit.PerDay == nil
+		s.perDay, s.upTo, s.observe = p.Spec.Limit.PerDay, p.Spec.Limit.Action, p.Spec.Limit.PerDay == nil
 	}
 	if p.Spec.MaxUnhealthyPercent != nil {
 		s.percent = int(*p.Spec.MaxUnhealthyPercent)
