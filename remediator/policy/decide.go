@@ -24,8 +24,9 @@ type run struct {
 	oneCell bool
 	// bounds are what was asked for already.
 	bounds map[domain]limits
-	// history is made when it is asked for.
-	history *history
+	// history is made when it is asked for, and so is installed; see reinstalls.
+	history   *history
+	installed map[cellPool][]*api.Remediation
 	// busy is, for each domain, what occupies its places for repairs.
 	busy map[domain]occupants
 	// begun are the domains in which a repair is begun in this round.
@@ -287,6 +288,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return s.provable(r.now) },
 		func() (Reason, string) { return s.rollOut(r.now) },
 		func() (Reason, string) { return r.earlier(s) },
+		func() (Reason, string) { return r.failing(s, p) },
 		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },
 	} {

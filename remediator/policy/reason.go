@@ -88,6 +88,9 @@ const (
 	// ReasonEscalated means that no step of the escalation is left for the hardware, or
 	// none may follow what was tried. People must look, and say that they did.
 	ReasonEscalated Reason = "Escalated"
+	// ReasonRepairsFailing means that most machines of the pool that were reinstalled of
+	// late did not come back.
+	ReasonRepairsFailing Reason = "RepairsFailing"
 	// ReasonPolicyChanged means that by the policy as it is now another action is due.
 	ReasonPolicyChanged Reason = "PolicyChanged"
 	// ReasonObserveOnly means that the policy would act, but only observes.
@@ -161,7 +164,7 @@ func HoldReasons() []Reason {
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation, ReasonForeignOwner, ReasonControlPlane, ReasonRollOut,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
-		ReasonEscalated, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
+		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
 	}
 }
 
