@@ -18,7 +18,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	page := current(t, "federation.md", "Federation", "Cell")
 	require.Contains(t, page, "- `spec.geographies[].maxSeriesPerShard` (integer from 1000 to 10000000): ")
 	require.Contains(t, page, "- `spec.edge.endpoints` (list of string, at most 32): ")
-	page = current(t, "remediation.md", "RemediationPolicy", "FleetDisruptionBudget")
+	page = current(t, "remediation.md", "RemediationPolicy", "FleetDisruptionBudget", "Incident")
 	require.Contains(t, page, "- `spec.maxUnavailablePercent` (integer from 1 to 50): ")
 }
 

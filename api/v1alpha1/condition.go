@@ -7,6 +7,8 @@ const (
 	ConditionReady = "Ready"
 	// ConditionRemediationAllowed says, on a RemediationPolicy, whether it may act now.
 	ConditionRemediationAllowed = "RemediationAllowed"
+	// ConditionEvidenceAvailable says, on an Incident, whether all that it has is seen.
+	ConditionEvidenceAvailable = "EvidenceAvailable"
 	// ConditionPaused says whether Pharos is told to repair nothing of the object.
 	ConditionPaused = "Paused"
 )

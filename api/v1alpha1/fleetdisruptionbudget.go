@@ -72,7 +72,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.level != 'Fleet' || !has(self.names) || size(self.names) == 0",message="there is one fleet: names stand with the other levels"
 // +kubebuilder:validation:XValidation:rule="!has(self.cells) || size(self.cells) == 0 || self.level == 'Pool' || self.level == 'Cluster'",message="cells stand with the levels Pool and Cluster; a budget of level Cell names its cells in names"
-// +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) || has(self.maxUnavailablePercent) || has(self.minAvailable) || has(self.maxInFlight) || has(self.minIntervalSeconds) || has(self.slowStart) || has(self.freeze) || (has(self.freezes) && size(self.freezes) > 0)",message="a budget bounds something: a budget without any figure would allow everything"
+// +kubebuilder:validation:XValidation:rule="has(self.maxUnavailable) || has(self.maxUnavailablePercent) || has(self.minAvailable) || has(self.maxInFlight) || has(self.minIntervalSeconds) || has(self.stormCooldownSeconds) || has(self.slowStart) || has(self.freeze) || (has(self.freezes) && size(self.freezes) > 0)",message="a budget bounds something: a budget without any figure would allow everything"
 // +kubebuilder:validation:XValidation:rule="self.level != 'Pool' || !has(self.slowStart) || self.slowStart == 'None' || has(self.maxInFlight)",message="a pool begins slowly only where maxInFlight says up to what"
 // +kubebuilder:validation:XValidation:rule="!has(self.freeze) || (has(self.reason) && size(self.reason) > 0)",message="whoever freezes repairs says why, in reason"
 type FleetDisruptionBudgetSpec struct {
@@ -122,6 +122,13 @@ type FleetDisruptionBudgetSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	MinIntervalSeconds *int32 `json:"minIntervalSeconds,omitempty"`
+	// StormCooldownSeconds is how long, in seconds, the number of unhealthy machines must
+	// not have risen for an Incident to close after it has fallen to what may be. Of
+	// several budgets that cover something of the suspect the longest holds. Unset means 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=86400
+	StormCooldownSeconds *int32 `json:"stormCooldownSeconds,omitempty"`
 	// SlowStart unset means Doubling for the fleet, and None for every other level.
 	// +optional
 	SlowStart SlowStart `json:"slowStart,omitempty"`

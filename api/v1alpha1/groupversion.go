@@ -19,6 +19,7 @@ func AddToScheme(s *runtime.Scheme) error {
 		&RemediationPolicy{}, &RemediationPolicyList{},
 		&Remediation{}, &RemediationList{},
 		&FleetDisruptionBudget{}, &FleetDisruptionBudgetList{},
+		&Incident{}, &IncidentList{},
 	)
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil

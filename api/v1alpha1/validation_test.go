@@ -43,6 +43,19 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a freeze of a while": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
 			s.Freezes = []v1alpha1.FreezeWindow{{From: metav1.Unix(2000, 0), Until: metav1.Unix(2001, 0), Reason: "sale"}}
 		}), ""},
+		"a budget of storms": {budget(func(s *v1alpha1.FleetDisruptionBudgetSpec) {
+			s.MaxInFlight, s.StormCooldownSeconds = nil, ptr.To(int32(600))
+		}), ""},
+		"an incident":                        {incident(func(*v1alpha1.IncidentSpec) {}), ""},
+		"an incident of no kind":             {incident(func(s *v1alpha1.IncidentSpec) { s.Kind = "" }), "spec.kind"},
+		"an incident nowhere":                {incident(func(s *v1alpha1.IncidentSpec) { s.Cells = nil }), "spec.cells"},
+		"an incident of a rack in a zone":    {incident(func(s *v1alpha1.IncidentSpec) { s.Zone = "zone-a" }), ""},
+		"an incident of a cell in a zone":    {incident(func(s *v1alpha1.IncidentSpec) { s.Kind, s.Zone = v1alpha1.IncidentCell, "zone-a" }), "zone stands with the kinds Rack, Switch and Power"},
+		"an incident of a pool of nothing":   {incident(func(s *v1alpha1.IncidentSpec) { s.Kind = v1alpha1.IncidentPool }), "cluster stands with the kind Pool"},
+		"an incident of a rack in two cells": {incident(func(s *v1alpha1.IncidentSpec) { s.Cells = []string{"a", "b"} }), "only a zone with a region may be in several cells"},
+		"an incident of a zone in two cells": {incident(func(s *v1alpha1.IncidentSpec) {
+			s.Kind, s.Region, s.Cells = v1alpha1.IncidentZone, "east", []string{"a", "b"}
+		}), ""},
 		"a policy that selects nothing": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Pools = nil }), "an empty selection is not everything"},
 		"a policy with empty lists": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Pools, s.Cells = []string{}, []string{}
@@ -263,4 +276,21 @@ func TestPhasesThatAreFinal(t *testing.T) {
 	} {
 		require.Equal(t, final, phase.Final(), string(phase))
 	}
+}
+
+func incident(change func(*v1alpha1.IncidentSpec)) *v1alpha1.Incident {
+	in := &v1alpha1.Incident{ObjectMeta: metav1.ObjectMeta{GenerateName: "incident-"}, Spec: v1alpha1.IncidentSpec{
+		Kind: v1alpha1.IncidentRack, Value: "rack-1", Cells: []string{"asia-1"}, MaxUnhealthyPercent: ptr.To(int32(20))}}
+	change(&in.Spec)
+	return in
+}
+
+// An incident is of what it was opened for, for good.
+func TestAnIncidentsSuspectNeverChanges(t *testing.T) {
+	c, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
+	require.NoError(t, err)
+	in := incident(func(*v1alpha1.IncidentSpec) {})
+	require.NoError(t, c.Create(t.Context(), in))
+	in.Spec.Value = "rack-2"
+	require.ErrorContains(t, c.Update(t.Context(), in), "is a record and cannot be changed")
 }
