@@ -37,14 +37,14 @@ func (f *fleet) scraped(c *Controller) string {
 	return metrics
 }
 
-// told waits for an event on a budget, and says how often it was told.
-func (f *fleet) told(b *api.FleetDisruptionBudget, reason policy.Reason) (n int) {
+// told waits for an event on an object, and says how often it was told.
+func (f *fleet) told(o client.Object, reason policy.Reason) (n int) {
 	require.EventuallyWithT(f.t, func(t *assert.CollectT) {
 		var list corev1.EventList
 		require.NoError(t, f.client.List(f.t.Context(), &list))
 		n = 0
 		for _, e := range list.Items {
-			if e.InvolvedObject.UID == b.UID && e.Reason == string(reason) {
+			if e.InvolvedObject.UID == o.GetUID() && e.Reason == string(reason) {
 				n += int(e.Count)
 			}
 		}

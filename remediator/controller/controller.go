@@ -90,7 +90,7 @@ type Controller struct {
 
 	// reported is when each policy's status was written last.
 	reported map[string]time.Time
-	// counted is when each budget's status was written last.
+	// counted is when the status of each budget and each incident was written last.
 	counted map[string]time.Time
 	// reworded is when each open record was written last.
 	reworded map[string]time.Time

@@ -120,3 +120,14 @@ func eventType(allowed metav1.ConditionStatus) string {
 	}
 	return corev1.EventTypeWarning
 }
+
+// incidentMoved tells that an incident begins, recovers, is worse again, or is over.
+func (c *Controller) incidentMoved(in *api.Incident, message string) {
+	c.log.Info("Incident changed", slog.String("Incident", in.Name), slog.String("kind", string(in.Spec.Kind)), slog.String("value", in.Spec.Value),
+		slog.String("phase", string(in.Status.Phase)), slog.String("message", message))
+	kind := corev1.EventTypeNormal
+	if in.Status.Phase == api.IncidentOpen {
+		kind = corev1.EventTypeWarning
+	}
+	c.recorder.Event(in, kind, "Incident"+string(in.Status.Phase), message)
+}

@@ -212,7 +212,7 @@ func (f *fleet) annotate(o client.Object, key, value string) {
 func (f *fleet) clear() {
 	ctx := context.Background()
 	f.clearTouched(ctx)
-	for _, o := range []client.Object{&api.Remediation{}, &api.RemediationPolicy{}, &api.FleetDisruptionBudget{}, &api.Cell{}} {
+	for _, o := range []client.Object{&api.Remediation{}, &api.RemediationPolicy{}, &api.FleetDisruptionBudget{}, &api.Incident{}, &api.Cell{}} {
 		require.NoError(f.t, f.client.DeleteAllOf(ctx, o))
 	}
 	for _, o := range []client.Object{&api.Cluster{}, &corev1.Secret{}} {

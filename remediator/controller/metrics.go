@@ -25,6 +25,7 @@ type metrics struct {
 	centrals  *prometheus.GaugeVec
 	cells     *prometheus.GaugeVec
 	frozen    *prometheus.GaugeVec
+	incidents *prometheus.GaugeVec
 	records   prometheus.Gauge
 	pruned    prometheus.Counter
 	unpruned  prometheus.Counter
@@ -60,13 +61,14 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		centrals:  gauges("central_up", "1 if the central answered whole in the last round.", "central"),
 		cells:     gauges("cell_up", "1 if the cell's inventory could be read in the last round.", "cell"),
 		frozen:    gauges("frozen_since_timestamp_seconds", "When a disruption budget was first seen to be frozen without an end, by budget.", "budget"),
+		incidents: gauges("incidents_open", "Incidents that are not closed, by what is suspected.", "kind"),
 		records:   gauge("records", "Remediations that the hub has, open ones included."),
 		pruned:    counter("records_pruned_total", "Remediations that ended long ago and were taken away."),
 		unpruned:  counter("records_prune_failures_total", "Rounds in which Remediations could not be taken away, or not be written into the audit log."),
 	}
 	r.MustRegister(
 		m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.escalated, m.centrals, m.cells, m.frozen,
-		m.records, m.pruned, m.unpruned,
+		m.records, m.pruned, m.unpruned, m.incidents,
 	)
 	m.initialise(centrals)
 	return m
@@ -157,6 +159,22 @@ func (m *metrics) plan(plan policy.Plan, s policy.Snapshot) {
 	}
 	if s.BudgetsErr == "" {
 		m.budgets(plan.Budgets)
+	}
+	if s.IncidentsErr == "" {
+		m.openIncidents(plan.Incidents)
+	}
+}
+
+// openIncidents is not asked while they cannot be read: none has ended by that.
+func (m *metrics) openIncidents(reports []policy.IncidentReport) {
+	open := map[api.IncidentKind]int{}
+	for _, r := range reports {
+		if r.Status.Phase != api.IncidentClosed {
+			open[r.Spec.Kind]++
+		}
+	}
+	for _, kind := range policy.IncidentKinds() {
+		m.incidents.WithLabelValues(string(kind)).Set(float64(open[kind]))
 	}
 }
 

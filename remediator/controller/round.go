@@ -37,7 +37,8 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	now := c.now()
 	plan := policy.Decide(policies, snapshot, now)
 	c.record(policies, snapshot, plan, now)
-	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks))
+	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks),
+		c.reportIncidents(ctx, snapshot.Incidents, plan))
 	c.removeChecks(ctx, plan.Removals)
 	failures, acted := c.act(ctx, reservations, plan.Decisions)
 	c.retire(ctx, snapshot)
@@ -51,6 +52,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 		c.reportBudgets(ctx, snapshot.Budgets, plan.Budgets),
 		silent(snapshot.Centrals),
 		unread(snapshot.BudgetsErr),
+		unread(snapshot.IncidentsErr),
 	)
 	return plan.NextCheck, err
 }
@@ -66,6 +68,9 @@ func (c *Controller) read(ctx context.Context) ([]api.RemediationPolicy, policy.
 	}
 	if s.Budgets, err = c.budgets(ctx); err != nil {
 		s.BudgetsErr = err.Error()
+	}
+	if s.Incidents, err = c.incidents(ctx); err != nil {
+		s.IncidentsErr = err.Error()
 	}
 	if s.Remediations, err = c.ledger.List(ctx); err != nil {
 		return nil, s, err
@@ -83,8 +88,8 @@ func (c *Controller) read(ctx context.Context) ([]api.RemediationPolicy, policy.
 	return policies, s, group.Wait()
 }
 
-// unread makes budgets that could not be read a failure of the round, after all that
-// needs none has been done.
+// unread makes budgets or incidents that could not be read a failure of the round, after
+// all that needs none has been done.
 func unread(why string) error {
 	if why == "" {
 		return nil

@@ -49,6 +49,7 @@ type limits struct {
 	available figure
 	inFlight  figure
 	interval  figure // in seconds
+	cooldown  figure // of an incident, in seconds
 	doubling  bool
 	freeze    freeze
 }
@@ -108,6 +109,7 @@ func (l *limits) add(b *api.FleetDisruptionBudget, now time.Time) {
 	l.available.raise(b.Spec.MinAvailable, b.Name)
 	l.inFlight.lower(b.Spec.MaxInFlight, b.Name)
 	l.interval.raise(b.Spec.MinIntervalSeconds, b.Name)
+	l.cooldown.raise(b.Spec.StormCooldownSeconds, b.Name)
 	l.freeze = l.freeze.or(b, now)
 }
 

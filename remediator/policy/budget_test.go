@@ -67,6 +67,7 @@ func mayRepair(n, sick int, percent int32) bool {
 		w.fail(fmt.Sprintf("shop-0-%02d", i))
 	}
 	w.bound("gpu", api.FleetDisruptionBudgetSpec{Level: api.BudgetPool, Names: []string{"gpu"}, MaxUnavailablePercent: &percent})
+	w.policies[0].Spec.MaxUnhealthyPercent = ptr.To(int32(50)) // else the pool is suspected
 	return len(acts(w.decide())) == 1
 }
 
@@ -222,10 +223,11 @@ func TestNeverMoreThanHalf(t *testing.T) {
 		w.machine(fmt.Sprintf("shop-0-%02d", i)).Pool = "gpu"
 	}
 	w.bound("lavish", api.FleetDisruptionBudgetSpec{Level: api.BudgetPool, MaxUnavailable: ptr.To(int32(1000))})
+	w.policies[0].Spec.MaxUnhealthyPercent = ptr.To(int32(50))
 	w.fail("shop-0-00")
 	w.fail("shop-0-01")
 	require.Len(t, acts(w.decide()), 1)
-	w.fail("shop-0-02")
+	w.open("shop-0-02", api.RemediationVerifying)
 	plan := w.decide()
 	require.Empty(t, acts(plan))
 	require.Contains(t, plan.Decisions[0].Message, "3 of 5 machines of pool")

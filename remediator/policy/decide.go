@@ -45,7 +45,10 @@ type run struct {
 	paths map[clusterRef]tally
 	// gates are by the age of evidence that they allow.
 	gates map[time.Duration]gate
-	plan  Plan
+	// correlation and incidentsBy are made when they are asked for.
+	correlation *correlation
+	incidentsBy map[shared][]*api.Incident
+	plan        Plan
 }
 
 func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run {
@@ -83,6 +86,7 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r.report()
 	r.reportBudgets()
 	r.plan.Escalated = r.ix.left()
+	r.incidents()
 	return r.plan
 }
 
@@ -282,7 +286,8 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return s.own(r.now) },
 		func() (Reason, string) { return r.frozen(p) },
 		// The gate comes first: it names the rack, where the path is a mere suspicion.
-		func() (Reason, string) { return r.gate(s.settings.evidenceAge).blocks(r.ix, p, s.settings.percent) },
+		func() (Reason, string) { return r.correlated(s, p) },
+		func() (Reason, string) { return r.storm(s, p) },
 		func() (Reason, string) { return r.budget(s, p) },
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },

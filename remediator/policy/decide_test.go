@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -325,10 +326,11 @@ func TestObservingTakesNoPlaceFromActing(t *testing.T) {
 	observer := acting("a-observer")
 	observer.Spec.Mode, observer.Spec.MatchAll, observer.Spec.Pools = api.ModeObserve, "", []string{"watched"}
 	w.policies = append(w.policies, observer)
-	for _, name := range []string{"shop-0-02", "shop-0-07"} {
-		w.machine(name).Pool = "watched"
-		w.fail(name)
+	for i := range 10 {
+		w.machine(fmt.Sprintf("shop-0-%02d", i)).Pool = "watched"
 	}
+	w.fail("shop-0-02")
+	w.fail("shop-0-07")
 	w.fail("shop-0-12")
 	require.Equal(t, []string{
 		"shop-0-02 Observe ObserveOnly", "shop-0-07 Defer InFlight", "shop-0-12 Act Unhealthy",

@@ -52,7 +52,8 @@ func TestRackOfALargeClusterIsCorrelated(t *testing.T) {
 	require.Equal(t, []string{
 		"shop-0-00 Hold CorrelatedFailure", "shop-0-01 Hold CorrelatedFailure", "shop-0-50 Act Unhealthy",
 	}, verdicts(plan))
-	require.Equal(t, "2 of 5 machines of rack rack-0 are unhealthy, at most 1 may be (20 percent)", plan.Decisions[0].Message)
+	require.Equal(t, "2 of 5 machines of rack rack-0 are unhealthy, at most 1 may be (20 percent); "+
+		"suspect rack rack-0 of zone zone-a in cell cell-0: 2 of 5 machines are unhealthy there, 1 of 95 elsewhere in zone zone-a of cell cell-0", plan.Decisions[0].Message)
 }
 
 // The first node of a dying rack is listed some seconds before the others. Their

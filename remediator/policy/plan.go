@@ -42,6 +42,12 @@ type Plan struct {
 	Policies []Report
 	// Budgets has one report for each budget, by name.
 	Budgets []BudgetReport
+	// Suspects are what many unhealthy machines share, by kind and name.
+	Suspects []Suspect
+	// Incidents has one report for each that is or was not closed, by name.
+	Incidents []IncidentReport
+	// Forgotten are the incidents to delete, by name.
+	Forgotten []string
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
 	Unmatched int
 	// Escalated counts the hardware that was handed to people, who have not acknowledged it.

@@ -73,6 +73,9 @@ const (
 	ReasonNotLongEnough Reason = "NotLongEnough"
 	// ReasonCorrelatedFailure means that too much of the rack or cluster is unhealthy.
 	ReasonCorrelatedFailure Reason = "CorrelatedFailure"
+	// ReasonIncidentOpen means that the machine is in something that has an incident which
+	// is not closed, or was not observed since it recovered.
+	ReasonIncidentOpen Reason = "IncidentOpen"
 	// ReasonFrozen means that a person has stopped repairs in a part of the fleet.
 	ReasonFrozen Reason = "Frozen"
 	// ReasonBudgetExceeded means that too much of the pool, cluster, cell, geography
@@ -151,6 +154,9 @@ const (
 // ReasonNoTargets is the reason of a budget that covers nothing.
 const ReasonNoTargets Reason = "NoTargets"
 
+// ReasonEvidenceComplete is the reason of an incident of which every machine is seen.
+const ReasonEvidenceComplete Reason = "EvidenceComplete"
+
 // ReasonAllowed is the reason of a policy that may act.
 const ReasonAllowed Reason = "Allowed"
 
@@ -162,7 +168,7 @@ func HoldReasons() []Reason {
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
 		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation, ReasonForeignOwner, ReasonControlPlane, ReasonRollOut,
-		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure,
+		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonIncidentOpen,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
 		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
 	}

@@ -10,6 +10,9 @@ import (
 // defaultEvidenceAge is in seconds.
 const defaultEvidenceAge = 60
 
+// defaultUnhealthyPercent is the share of a rack or a cluster above which it is suspected.
+const defaultUnhealthyPercent = 20
+
 // settings are a policy with its defaults resolved.
 type settings struct {
 	name    string
@@ -39,7 +42,7 @@ func resolve(p *api.RemediationPolicy) settings {
 		window:      seconds(p.Spec.EscalationWindowSeconds, defaultWindow),
 		unhealthy:   seconds(p.Spec.UnhealthySeconds, 300),
 		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, defaultEvidenceAge),
-		percent:     20,
+		percent:     defaultUnhealthyPercent,
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
 
 		verification: p.Spec.Verification,

@@ -22,6 +22,10 @@ type Snapshot struct {
 	Budgets []api.FleetDisruptionBudget `json:"budgets,omitempty"`
 	// BudgetsErr says why they could not be read; then nothing begins.
 	BudgetsErr string `json:"budgetsErr,omitempty"`
+	// Incidents are those that are not closed, and those that closed of late.
+	Incidents []api.Incident `json:"incidents,omitempty"`
+	// IncidentsErr says why they could not be read; then nothing begins.
+	IncidentsErr string `json:"incidentsErr,omitempty"`
 	// Clusters are live reads of business clusters, for those with suspects only.
 	Clusters     []LiveCluster     `json:"clusters"`
 	Remediations []api.Remediation `json:"remediations"`
@@ -37,6 +41,7 @@ type Snapshot struct {
 type Cell struct {
 	Name      string `json:"name"`
 	Geography string `json:"geography,omitempty"`
+	Region    string `json:"region,omitempty"`
 	Paused    bool   `json:"paused,omitempty"`
 	// Err says why the inventory could not be read; empty means that it is whole.
 	Err            string   `json:"err,omitempty"`
@@ -61,6 +66,8 @@ type Machine struct {
 	ProviderID string `json:"providerID,omitempty"`
 	Zone       string `json:"zone,omitempty"`
 	Rack       string `json:"rack,omitempty"`
+	Switch     string `json:"switch,omitempty"`
+	Power      string `json:"power,omitempty"`
 	InUse      bool   `json:"inUse,omitempty"`
 	// ControlPlane means that the machine is part of its cluster's control plane.
 	ControlPlane bool                     `json:"controlPlane,omitempty"`
@@ -78,6 +85,7 @@ func FromMachine(m *api.Machine) Machine {
 		Cluster: m.Spec.ClusterName, Node: m.Spec.NodeName, Pool: m.Spec.Pool,
 		HardwareID: m.Spec.HardwareID, ProviderID: m.Spec.ProviderID,
 		Zone: m.Spec.FailureDomain.Zone, Rack: m.Spec.FailureDomain.Rack,
+		Switch: m.Spec.FailureDomain.Switch, Power: m.Spec.FailureDomain.Power,
 		InUse: m.Spec.State != api.MachineStandby,
 		ControlPlane: slices.ContainsFunc(m.Spec.Roles, func(role string) bool {
 			return role == "control-plane" || role == "master" || role == "etcd"

@@ -152,7 +152,7 @@ func (r *Recorder) drop(at time.Time, why error) {
 func decided(v snapshot.Verdict) ([sha256.Size]byte, error) {
 	v.Now, v.NextCheck = time.Time{}, nil
 	v.Decisions, v.Repairs = slices.Clone(v.Decisions), slices.Clone(v.Repairs)
-	v.Policies, v.Budgets = slices.Clone(v.Policies), slices.Clone(v.Budgets)
+	v.Policies, v.Budgets, v.Incidents = slices.Clone(v.Policies), slices.Clone(v.Budgets), slices.Clone(v.Incidents)
 	for i := range v.Decisions {
 		v.Decisions[i].Message = ""
 	}
@@ -164,6 +164,9 @@ func decided(v snapshot.Verdict) ([sha256.Size]byte, error) {
 	}
 	for i := range v.Budgets {
 		v.Budgets[i].Message, v.Budgets[i].Tightest = "", nil
+	}
+	for i := range v.Incidents {
+		v.Incidents[i].Message = ""
 	}
 	raw, err := json.Marshal(v)
 	return sha256.Sum256(raw), err

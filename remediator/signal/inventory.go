@@ -72,7 +72,7 @@ func (r *Reader) Cells(ctx context.Context) ([]policy.Cell, error) {
 	group.SetLimit(parallel)
 	for i := range list.Items {
 		cell := &list.Items[i]
-		cells[i] = policy.Cell{Name: cell.Name, Geography: cell.Spec.Geography, Paused: Paused(cell)}
+		cells[i] = policy.Cell{Name: cell.Name, Geography: cell.Spec.Geography, Region: cell.Spec.Region, Paused: Paused(cell)}
 		group.Go(func() error {
 			if err := r.ensure(ctx, cell); err != nil {
 				cells[i].Err = err.Error()

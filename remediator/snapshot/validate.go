@@ -56,6 +56,13 @@ func (s Snapshot) validate() error {
 		budgets.add(&p, at, s.Budgets[i].Name)
 		p.refused(at, "FleetDisruptionBudget", s.Budgets[i])
 	}
+	incidents := once{}
+	for i := range s.Incidents {
+		at := fmt.Sprintf("incidents[%d]", i)
+		p.named(at, "metadata.name", s.Incidents[i].Name)
+		incidents.add(&p, at, s.Incidents[i].Name)
+		p.refused(at, "Incident", s.Incidents[i])
+	}
 	s.validateCells(&p)
 	s.validateCentrals(&p)
 	s.validateClusters(&p)

@@ -29,6 +29,8 @@ type Verdict struct {
 	Policies    []Policy `json:"policies"`
 	// Budgets has what of each FleetDisruptionBudget is the tightest, as it was counted.
 	Budgets []Budget `json:"budgets,omitempty"`
+	// Incidents are those that are not closed, or are closed now.
+	Incidents []Incident `json:"incidents,omitempty"`
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
 	Unmatched int `json:"unmatched,omitempty"`
 	// NextCheck is when waiting alone changes a decision; nil means never.
@@ -78,6 +80,15 @@ type Budget struct {
 	Tightest *api.BudgetRecord `json:"tightest,omitempty"`
 }
 
+// Incident says how an incident stands.
+type Incident struct {
+	Name    string            `json:"name"`
+	Kind    api.IncidentKind  `json:"kind"`
+	Value   string            `json:"value"`
+	Phase   api.IncidentPhase `json:"phase"`
+	Message string            `json:"message"`
+}
+
 // VerdictOf tells of a plan what a reader needs.
 func VerdictOf(plan policy.Plan, now time.Time) Verdict {
 	v := Verdict{TypeMeta: metav1.TypeMeta{APIVersion: APIVersion, Kind: VerdictKind}, Now: now, Unmatched: plan.Unmatched}
@@ -98,6 +109,9 @@ func VerdictOf(plan policy.Plan, now time.Time) Verdict {
 	}
 	for _, b := range plan.Budgets {
 		v.Budgets = append(v.Budgets, Budget{Name: b.Name, Allowed: b.Allowed, Reason: b.Reason, Message: b.Message, Tightest: b.Tightest})
+	}
+	for _, in := range plan.Incidents {
+		v.Incidents = append(v.Incidents, Incident{Name: in.Name, Kind: in.Spec.Kind, Value: in.Spec.Value, Phase: in.Status.Phase, Message: in.Message})
 	}
 	if !plan.NextCheck.IsZero() {
 		v.NextCheck = &plan.NextCheck
@@ -138,6 +152,7 @@ func (v Verdict) Text(to io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", p.Name, p.Allowed, p.Reason, p.Unhealthy, cmp.Or(p.Message, "-"))
 	}
 	v.budgets(w)
+	v.incidents(w)
 	if v.Unmatched > 0 {
 		fmt.Fprintf(w, "\n%d unhealthy nodes belong to no machine of the inventory.\n", v.Unmatched)
 	}
@@ -167,4 +182,13 @@ func atMost(n int32, most *int32) string {
 		return fmt.Sprint(n)
 	}
 	return fmt.Sprintf("%d of at most %d", n, *most)
+}
+
+func (v Verdict) incidents(to io.Writer) {
+	for i, in := range v.Incidents {
+		if i == 0 {
+			fmt.Fprintln(to, "\nINCIDENT\tPHASE\tSUSPECT")
+		}
+		fmt.Fprintf(to, "%s\t%s\t%s\n", in.Name, in.Phase, in.Message)
+	}
 }

@@ -115,6 +115,7 @@ func TestInvariantsBite(t *testing.T) {
 		overInFlight:  {reckless, "fleet asia mall 4x5; budget b {level: Geography, names: [asia], maxInFlight: 1}; node shop-00 down; node mall-00 down; run 7m"},
 		overWave:      {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},
 		pastLimit:     {unlimited, "fleet europe bank 4x5; policy limited; node shop-00 down; run 15m; node bank-00 down; run 7m"},
+		inIncident:    {heedless, "rack asia/rack-1 down; run 8m; node shop-00 up; node shop-01 up; node shop-02 up; node shop-03 up; run 2m"},
 		wasFrozen:     {deaf, "budget b {level: Fleet, freeze: Now, reason: drill}; node shop-00 down; run 7m"},
 	} {
 		t.Run(strings.ReplaceAll(rule, " ", "-"), func(t *testing.T) {

@@ -42,6 +42,8 @@ type fleet struct {
 	records  []*api.Remediation
 	// places are what is reserved for repairs, as the ledger keeps it.
 	places []policy.Reservation
+	// incidents are those that were written down.
+	incidents []api.Incident
 	// state is what is wrong with a part, by its kind and name.
 	state map[string]string
 

@@ -56,6 +56,7 @@ func (f *fleet) judge(m *machine, d policy.Decision) {
 	f.judgeBudgets(m)
 	f.judgePast(m, d.Spec.Action)
 	f.judgeAttempts(m, d.Spec.Action, &f.policies[0])
+	f.judgeIncidents(m)
 }
 
 // judgeEvidence looks at what each central really has of the machine.
@@ -208,6 +209,7 @@ func (f *fleet) judgeAttempts(m *machine, action api.RemediationAction, p *api.R
 
 // judgeStanding is asked after each step and each round.
 func (f *fleet) judgeStanding() {
+	f.judgeOneOfEach()
 	busy, open := map[string]string{}, map[string]string{}
 	for _, m := range f.machines {
 		if m.Request != nil && f.record(m.Request.ID) == nil {

@@ -44,6 +44,7 @@ func (f *fleet) round() {
 	for _, w := range plan.Withdrawals {
 		f.withdraw(w)
 	}
+	f.writeIncidents(plan)
 	for _, d := range plan.Decisions {
 		switch {
 		case d.Verdict == policy.Act:

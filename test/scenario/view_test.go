@@ -89,7 +89,7 @@ func (f *fleet) answer(c *central) policy.Central {
 
 // snapshot is what the remediator reads before it knows its suspects.
 func (f *fleet) snapshot() policy.Snapshot {
-	s := policy.Snapshot{Budgets: slices.Clone(f.budgets), Reservations: slices.Clone(f.places)}
+	s := policy.Snapshot{Budgets: slices.Clone(f.budgets), Reservations: slices.Clone(f.places), Incidents: slices.Clone(f.incidents)}
 	for _, c := range f.centrals {
 		s.Centrals = append(s.Centrals, f.answer(c))
 	}
