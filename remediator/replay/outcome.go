@@ -16,8 +16,9 @@ type machine struct{ cell, namespace, name string }
 // policy selects or no source calls unhealthy, and that has no open repair.
 type Outcome struct {
 	// Verdict is empty while a repair runs.
-	Verdict policy.Verdict        `json:"verdict,omitempty"`
-	Action  api.RemediationAction `json:"action,omitempty"`
+	Verdict policy.Verdict `json:"verdict,omitempty"`
+	// Action is set where something is written down, and nowhere else.
+	Action api.RemediationAction `json:"action,omitempty"`
 	// Phase is that of the machine's open repair as it is written down in this look.
 	Phase  api.RemediationPhase `json:"phase,omitempty"`
 	Reason policy.Reason        `json:"reason,omitempty"`
@@ -29,13 +30,9 @@ func (o Outcome) differs(other Outcome) bool {
 	return o != other
 }
 
-// bends says whether later snapshots would have been others: a record is written, or a
-// repair ends, in one of the two alone.
-func (o Outcome) bends(other Outcome) bool {
-	return o.Verdict != other.Verdict && (o.writes() || other.writes()) || o.Action != other.Action || o.Phase != other.Phase
-}
-
-func (o Outcome) writes() bool { return o.Verdict == policy.Act || o.Verdict == policy.Escalate }
+// bends says whether later snapshots would have been others: something is written down,
+// or a repair ends, in one of the two alone.
+func (o Outcome) bends(other Outcome) bool { return o.Action != other.Action || o.Phase != other.Phase }
 
 func (o Outcome) compare(other Outcome) int {
 	return cmp.Or(cmp.Compare(o.Verdict, other.Verdict), cmp.Compare(o.Action, other.Action), cmp.Compare(o.Phase, other.Phase), cmp.Compare(o.Reason, other.Reason))

@@ -151,6 +151,7 @@ func TestAnotherReason(t *testing.T) {
 	patient := policyOf("patient", func(p *api.RemediationPolicySpec) { p.UnhealthySeconds = ptr.To(int32(3600)) })
 	r := replayed(patient, s)
 	require.Len(t, r.Differences, 1, "it waits rather than being held")
+	require.Nil(t, r.DoubtfulAfter, "neither writes anything down")
 	stop.Name = "other"
 	stop.Spec.Reason = "a sale of another kind"
 	r = replayed(snapshot.Terms{Budgets: []api.FleetDisruptionBudget{stop}}, s)
@@ -219,7 +220,7 @@ func TestWhatNobodyRead(t *testing.T) {
 	require.Contains(t, text(t, r), "NotRead: these policies would have had something read that nobody asked for then.")
 
 	unselected.Clusters = read
-	unselected.Clusters[0].Err = "connection refused"
+	unselected.Clusters[0].Err, unselected.Clusters[0].Nodes = "connection refused", nil
 	r = replayed(policyOf("wide", func(*api.RemediationPolicySpec) {}), unselected)
 	require.Equal(t, policy.ReasonLiveUnknown, r.Differences[0].After.Reason)
 	require.Equal(t, replay.Certain, r.Differences[0].Doubt, "it was tried to be read")
