@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/testkit"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 	"github.com/pharos-fleet/pharos/remediator/signal"
@@ -158,4 +160,49 @@ func TestWatchIsForbidden(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// There are three series for each cell, for as long as it is there.
+func TestMetricsOfCells(t *testing.T) {
+	t.Parallel()
+	s := &scripted{watching: 1200 * time.Millisecond}
+	s.set("10", "a", "b")
+	began := time.Now()
+	r, _ := s.cells(t, 2, nil)
+	_, err := r.Cells(t.Context())
+	require.NoError(t, err)
+	s.set("7", "a")
+	testkit.Await(t, func() error {
+		cells, err := r.Cells(t.Context())
+		require.NoError(t, err)
+		if dark, err := unknown(cells, 1); err != nil || len(dark) > 0 {
+			return fmt.Errorf("unknown are %v: %w", dark, err)
+		}
+		return nil
+	})
+	value := func(name string) float64 {
+		families, err := s.registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "pharos_remediator_"+name {
+				require.Len(t, f.GetMetric(), 2)
+				m := f.GetMetric()[0]
+				require.Equal(t, cellName(0), m.GetLabel()[0].GetValue())
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		return 0
+	}
+	require.InDelta(t, 1, value("cell_machines"), 0)
+	require.InDelta(t, 1, value("cell_watch_failures_total"), 0)
+	require.Greater(t, value("cell_current_timestamp_seconds"), float64(began.Unix()))
+
+	for i := range 2 {
+		require.NoError(t, s.hub.Delete(t.Context(), &api.Cell{ObjectMeta: metav1.ObjectMeta{Name: cellName(i)}}))
+	}
+	_, err = r.Cells(t.Context())
+	require.NoError(t, err)
+	families, err := s.registry.Gather()
+	require.NoError(t, err)
+	require.Empty(t, families)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	metrics "github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,10 @@ type scripted struct {
 	says func(s *scripted) string
 	// forbids lets nobody watch.
 	forbids bool
+
+	// hub and registry are those of the Reader.
+	hub      client.Client
+	registry *metrics.Registry
 
 	mu       sync.Mutex
 	version  string
@@ -165,7 +170,8 @@ func (s *scripted) cells(t testing.TB, number int, now func() time.Time) (*signa
 			require.NoError(t, hub.Create(t.Context(), o))
 		}
 	}
-	r, err := signal.New(signal.Options{Hub: hub, Namespace: "pharos-system", Timeout: 5 * time.Second, Now: now,
+	s.hub, s.registry = hub, metrics.NewRegistry()
+	r, err := signal.New(signal.Options{Hub: hub, Namespace: "pharos-system", Timeout: 5 * time.Second, Now: now, Registry: s.registry,
 		Centrals: centrals(t, "http://127.0.0.1:1", "http://127.0.0.1:2")})
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
