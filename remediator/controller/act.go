@@ -37,7 +37,7 @@ func (c *Controller) act(ctx context.Context, places *ledger.Reservations, decis
 		}
 		errs = append(errs, fmt.Errorf("repairing machine %s in cell %s: %w", d.Machine.Name, d.Cell, err))
 		if result == refused || result == failed {
-			failures = append(failures, policy.Failure{Name: d.Name, Message: tried(d.Spec, err)})
+			failures = append(failures, policy.Failure{Name: d.Name, Message: c.refused.message(d, err)})
 		}
 	}
 	return failures, errors.Join(append(errs, ctx.Err())...)
@@ -89,8 +89,12 @@ func (c *Controller) actOn(ctx context.Context, d policy.Decision) (string, erro
 		return conflict, nil // ended in between: the next round decides anew
 	}
 	if err != nil {
+		if result(err) == refused {
+			c.refused.add(d, err, c.now())
+		}
 		return result(err), err
 	}
+	delete(c.refused, d.Machine.UID)
 	if !d.Recorded {
 		c.recorded(rem)
 	}

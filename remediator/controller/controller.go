@@ -98,6 +98,8 @@ type Controller struct {
 	checksDone map[string]time.Time
 	// access is what was found when checks were last tried.
 	access []policy.CheckAccess
+	// refused are the machines whose repairs could not be written down.
+	refused refusals
 	// audit is nil where what is taken away is not kept, and unretired is why the last
 	// could not be.
 	audit     *ledger.Audit
@@ -135,7 +137,7 @@ func New(o Options) (*Controller, error) {
 	c := &Controller{
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, counted: map[string]time.Time{}, reworded: map[string]time.Time{},
-		checksDone: map[string]time.Time{}, effect: newEffect(registry, o.Now()),
+		checksDone: map[string]time.Time{}, effect: newEffect(registry, o.Now()), refused: refusals{},
 	}
 	if o.Record.Dir != "" {
 		o.Record.Registry, o.Record.Log = registry, o.Log

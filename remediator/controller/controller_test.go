@@ -42,6 +42,7 @@ func TestRemediator(t *testing.T) {
 		{"slow last look", testSlowLook},
 		{"write that is refused", testRefusedWrite},
 		{"record that is refused", testRefusedRecord},
+		{"record that is refused again and again", testRefusedAgain},
 		{"withdrawal that is refused", testRefusedWithdrawal},
 		{"silence before the patch", testSilenceBeforePatch},
 		{"node check that passes", testCheckPasses},

@@ -27,6 +27,7 @@ type metrics struct {
 	frozen    *prometheus.GaugeVec
 	incidents *prometheus.GaugeVec
 	records   prometheus.Gauge
+	refused   prometheus.Gauge
 	pruned    prometheus.Counter
 	unpruned  prometheus.Counter
 }
@@ -63,12 +64,13 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		frozen:    gauges("frozen_since_timestamp_seconds", "When a disruption budget was first seen to be frozen without an end, by budget.", "budget"),
 		incidents: gauges("incidents_open", "Incidents that are not closed, by what is suspected.", "kind"),
 		records:   gauge("records", "Remediations that the hub has, open ones included."),
+		refused:   gauge("records_refused", "Machines whose repair the hub does not let be written down; each is tried again ever more rarely."),
 		pruned:    counter("records_pruned_total", "Remediations that ended long ago and were taken away."),
 		unpruned:  counter("records_prune_failures_total", "Rounds in which Remediations could not be taken away, or not be written into the audit log."),
 	}
 	r.MustRegister(
 		m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.escalated, m.centrals, m.cells, m.frozen,
-		m.records, m.pruned, m.unpruned, m.incidents,
+		m.records, m.refused, m.pruned, m.unpruned, m.incidents,
 	)
 	m.initialise(centrals)
 	return m

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +25,7 @@ import (
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/internal/kube"
+	"github.com/pharos-fleet/pharos/remediator/ledger"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
@@ -122,6 +125,78 @@ func testRefusedRecord(t *testing.T, config *rest.Config) {
 	require.Equal(t, sick+" RequestFailed", f.hold())
 	require.Equal(t, metav1.ConditionUnknown, f.allowed().Status)
 	require.Contains(t, f.allowed().Message, "recording remediation")
+}
+
+// It is tried ever more rarely, says when, and begins once the hub lets it.
+func testRefusedAgain(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	f.create(&admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "no-records"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{"pharos.dev"}, APIVersions: []string{"*"}, Resources: []string{"remediations"}}}}}},
+		Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "not in this hub"}},
+	}})
+	f.create(&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "no-records"}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+		PolicyName: "no-records", ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}}})
+	require.Eventually(t, f.refuses, 20*time.Second, 100*time.Millisecond)
+	t.Cleanup(f.takeRecords)
+
+	c := f.start()
+	tries := 0
+	c.ledger = ledger.New(interceptor.NewClient(f.client, interceptor.Funcs{Create: func(ctx context.Context, k client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+		if _, ok := o.(*api.Remediation); ok {
+			tries++
+		}
+		return k.Create(ctx, o, opts...)
+	}}), hubNamespace)
+	_, err := c.round(t.Context())
+	require.ErrorContains(t, err, "not in this hub")
+	f.round(c)
+	f.round(c)
+	require.Equal(t, 1, tries, "a round that only waits does not fail")
+	require.Equal(t, sick+" RequestFailed", f.hold())
+	require.Regexp(t, `recording remediation .*not in this hub.*; it is tried again at 20`, f.policy().Status.Holds[0].Message)
+	require.Equal(t, metav1.ConditionUnknown, f.allowed().Status)
+	require.Equal(t, string(policy.ReasonRequestFailed), f.allowed().Reason)
+	_, page := get(t, "http://"+c.Addr().String()+"/metrics")
+	require.Contains(t, page, "pharos_remediator_records_refused 1\n")
+	require.Contains(t, page, `pharos_remediator_machines_held{reason="RequestFailed"} 1`)
+
+	var waits []time.Duration
+	for range 7 {
+		waits = append(waits, c.refused[string(f.machine(sick).UID)].wait)
+		c.refused[string(f.machine(sick).UID)].Until = c.now()
+		_, err := c.round(t.Context())
+		require.Error(t, err)
+	}
+	require.Equal(t, []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute}, waits)
+	require.Empty(t, f.remediations())
+	f.untouched()
+
+	f.takeRecords()
+	c.refused[string(f.machine(sick).UID)].Until = c.now()
+	f.round(c)
+	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
+	f.round(c)
+	require.Empty(t, c.refused)
+	require.Equal(t, metav1.ConditionTrue, f.allowed().Status)
+}
+
+// refuses tries whether the hub takes no record.
+func (f *fleet) refuses() bool {
+	rem := &api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: "probe"}, Spec: intentOf("probe", metav1.Now())}
+	err := f.client.Create(context.Background(), rem, client.DryRunAll)
+	return err != nil && strings.Contains(err.Error(), "not in this hub")
+}
+
+// takeRecords has the hub take records again.
+func (f *fleet) takeRecords() {
+	named := metav1.ObjectMeta{Name: "no-records"}
+	for _, o := range []client.Object{&admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: named}, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: named}} {
+		require.NoError(f.t, client.IgnoreNotFound(f.client.Delete(context.Background(), o)))
+	}
+	require.Eventually(f.t, func() bool { return !f.refuses() }, 20*time.Second, 100*time.Millisecond)
 }
 
 // A request that stands though nothing justifies it any more says so.

@@ -21,15 +21,20 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/ledger"
 )
 
-// over is a record of a repair that ended so many days ago.
-func (f *fleet) over(name string, phase api.RemediationPhase, days int) {
-	at := metav1.NewTime(time.Now().AddDate(0, 0, -days))
-	rem := &api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: api.RemediationSpec{
+// intentOf is the spec of a repair of a machine that is gone.
+func intentOf(name string, at metav1.Time) api.RemediationSpec {
+	return api.RemediationSpec{
 		PolicyName: "nodes", Action: api.ActionReboot, Reason: "for a test", Deadline: at,
 		Target:   api.RemediationTarget{Cell: cellName, Namespace: cellNamespace, Cluster: clusterName, Machine: "gone", MachineUID: "uid-" + name, Node: "gone", HardwareID: "hw-" + name},
 		Evidence: api.Evidence{AgreedAt: at, Signals: []api.SignalRecord{{Source: "node", ObservedAt: at, Says: "NotReady"}}},
 		Gate:     api.GateRecord{ClusterMachines: 20, ClusterUnhealthy: 1, RackMachines: 5, RackUnhealthy: 1},
-	}}
+	}
+}
+
+// over is a record of a repair that ended so many days ago.
+func (f *fleet) over(name string, phase api.RemediationPhase, days int) {
+	at := metav1.NewTime(time.Now().AddDate(0, 0, -days))
+	rem := &api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: intentOf(name, at)}
 	f.create(rem)
 	rem.Status = api.RemediationStatus{Phase: phase, Reason: "Verified", Message: "for a test", ActedAt: &at, EndedAt: &at}
 	require.NoError(f.t, f.client.Status().Update(f.t.Context(), rem))

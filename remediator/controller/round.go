@@ -29,7 +29,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	snapshot.Reservations = reservations.All
+	snapshot.Reservations, snapshot.Refusals = reservations.All, c.refused.current(c.now())
 	snapshot.Clusters = c.reader.Live(ctx, snapshot.Cells, policy.Suspects(policies, snapshot))
 	// Pods are read after the boot id that their results are measured against.
 	snapshot.NodeChecks = c.readChecks(ctx, policy.CheckReads(snapshot.Remediations, c.now()))
@@ -45,6 +45,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	plan = plan.Failed(failures)
 	c.metrics.plan(plan, snapshot)
 	c.effect.round(policies, snapshot, plan, now)
+	c.metrics.refused.Set(float64(len(c.refused)))
 	err = errors.Join(
 		err, acted,
 		c.escalate(ctx, plan.Decisions),

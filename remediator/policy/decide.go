@@ -200,8 +200,10 @@ func (r *run) decideAll(open []*api.Remediation) {
 // can be begun, or nothing ends well, leaves places to others.
 func (r *run) turns() func(a, b place) int {
 	tried := func(p place) (rank int, at time.Time) {
-		rem := r.ix.open[p.machine.UID]
+		rem, refused := r.ix.open[p.machine.UID], r.ix.refused[p.machine.UID]
 		switch {
+		case rem == nil && refused != nil:
+			return 2, refused.At
 		case rem == nil:
 			return 1, r.past().began[domain{level: api.BudgetCell, cell: p.cell.Name}]
 		case rem.Status.TriedAt != nil && phase(rem) == api.RemediationPending:
@@ -296,6 +298,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.failing(s, p) },
 		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },
+		func() (Reason, string) { return r.unwritable(s) },
 	} {
 		if reason, message := ask(); reason != "" {
 			return reason, message

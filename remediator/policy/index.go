@@ -38,6 +38,7 @@ type index struct {
 	past     map[string][]*api.Remediation // by the same: what ended and was not cancelled
 	people   map[string]*api.Remediation   // by the same: by what it was handed to people, if nobody acknowledged that
 	checks   map[string]*NodeChecks        // by the repair's name
+	refused  map[string]*Refusal           // by machine UID
 }
 
 // ending is when a machine was last left by a repair, or by the request for one.
@@ -63,6 +64,7 @@ func newIndex(s *Snapshot, now time.Time) *index {
 	ix.addCentrals()
 	ix.addLive()
 	ix.addRemediations()
+	ix.addRefusals()
 	ix.checks = make(map[string]*NodeChecks, len(s.NodeChecks))
 	for i := range s.NodeChecks {
 		ix.checks[s.NodeChecks[i].Remediation] = &s.NodeChecks[i]

@@ -19,6 +19,7 @@ func (r *run) report() {
 		if acting := unhealthy[p.Name] > len(report.Holds); report.Allowed == metav1.ConditionTrue && !acting {
 			report.bounded()
 		}
+		report.limit(pick(report.Holds, func(d Decision) bool { return d.Reason == ReasonRequestFailed }))
 		r.plan.Policies = append(r.plan.Policies, report)
 	}
 	for name, cell := range r.ix.cells {

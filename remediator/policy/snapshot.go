@@ -31,6 +31,8 @@ type Snapshot struct {
 	Remediations []api.Remediation `json:"remediations"`
 	// Reservations are places in budgets that were taken of late.
 	Reservations []Reservation `json:"reservations,omitempty"`
+	// Refusals are the repairs that the hub did not let be written down of late.
+	Refusals []Refusal `json:"refusals,omitempty"`
 	// NodeChecks are the pods of repairs that asked for a check, see CheckReads.
 	NodeChecks []NodeChecks `json:"nodeChecks,omitempty"`
 	// CheckAccess are the answers to CheckProbes.
