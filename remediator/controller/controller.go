@@ -98,6 +98,9 @@ type Controller struct {
 	checksDone map[string]time.Time
 	// access is what was found when checks were last tried.
 	access []policy.CheckAccess
+	// clock is as it was in the last round, and passed the time since some moment.
+	clock  clock
+	passed func() time.Duration
 	// refused are the machines whose repairs could not be written down.
 	refused refusals
 	// audit is nil where what is taken away is not kept, and unretired is why the last
@@ -129,7 +132,7 @@ func New(o Options) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	registry := obs.NewRegistry()
+	registry, began := obs.NewRegistry(), time.Now()
 	reader, err := signal.New(signal.Options{Hub: hub, Namespace: o.Namespace, Centrals: centrals, Registry: registry, Log: o.Log, Now: o.Now})
 	if err != nil {
 		return nil, err
@@ -138,6 +141,7 @@ func New(o Options) (*Controller, error) {
 		options: o, hub: hub, clients: clients, reader: reader, ledger: ledger.New(hub, o.Namespace),
 		metrics: newMetrics(registry, centrals), log: o.Log, now: o.Now, reported: map[string]time.Time{}, counted: map[string]time.Time{}, reworded: map[string]time.Time{},
 		checksDone: map[string]time.Time{}, effect: newEffect(registry, o.Now()), refused: refusals{},
+		passed: func() time.Duration { return time.Since(began) },
 	}
 	if o.Record.Dir != "" {
 		o.Record.Registry, o.Record.Log = registry, o.Log

@@ -76,6 +76,7 @@ func TestRemediator(t *testing.T) {
 		{"leader that is succeeded before the patch", testSucceeded},
 		{"Lease that was made anew", testLeaseMadeAnew},
 		{"records that are retired", testRetire},
+		{"clock that jumps", testClockJumps},
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 		{"hint", testHint},

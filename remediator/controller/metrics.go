@@ -28,6 +28,7 @@ type metrics struct {
 	incidents *prometheus.GaugeVec
 	records   prometheus.Gauge
 	refused   prometheus.Gauge
+	jumps     prometheus.Counter
 	pruned    prometheus.Counter
 	unpruned  prometheus.Counter
 }
@@ -64,13 +65,14 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		frozen:    gauges("frozen_since_timestamp_seconds", "When a disruption budget was first seen to be frozen without an end, by budget.", "budget"),
 		incidents: gauges("incidents_open", "Incidents that are not closed, by what is suspected.", "kind"),
 		records:   gauge("records", "Remediations that the hub has, open ones included."),
+		jumps:     counter("clock_jumps_total", "Rounds that decided nothing because the process's clock had jumped."),
 		refused:   gauge("records_refused", "Machines whose repair the hub does not let be written down; each is tried again ever more rarely."),
 		pruned:    counter("records_pruned_total", "Remediations that ended long ago and were taken away."),
 		unpruned:  counter("records_prune_failures_total", "Rounds in which Remediations could not be taken away, or not be written into the audit log."),
 	}
 	r.MustRegister(
 		m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.escalated, m.centrals, m.cells, m.frozen,
-		m.records, m.refused, m.pruned, m.unpruned, m.incidents,
+		m.records, m.refused, m.jumps, m.pruned, m.unpruned, m.incidents,
 	)
 	m.initialise(centrals)
 	return m

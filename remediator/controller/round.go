@@ -35,6 +35,10 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	snapshot.NodeChecks = c.readChecks(ctx, policy.CheckReads(snapshot.Remediations, c.now()))
 	snapshot.CheckAccess = c.tryChecks(ctx, policy.CheckProbes(policies, snapshot))
 	now := c.now()
+	if err := c.clock.steady(now, c.passed()); err != nil {
+		c.metrics.jumps.Inc()
+		return time.Time{}, err
+	}
 	plan := policy.Decide(policies, snapshot, now)
 	c.record(policies, snapshot, plan, now)
 	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks),

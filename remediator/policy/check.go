@@ -154,7 +154,7 @@ func (r *run) takeOver(rec *api.NodeCheckRecord, pod *CheckPod, timeout time.Dur
 	if pod.Result != api.NodeCheckRunning {
 		return
 	}
-	if overdue := pod.Created.Add(timeout + checkGrace); r.now.Before(overdue) {
+	if overdue := pod.Created.Add(timeout + checkGrace - 1); !r.late(overdue) {
 		r.lookAt(overdue)
 		return
 	}

@@ -100,7 +100,10 @@ func (r *run) advance(rem *api.Remediation) (Update, bool) {
 
 // wait keeps the phase until the deadline.
 func (r *run) wait(rem *api.Remediation, reason Reason, message string) Update {
-	late, unbegun := r.now.After(rem.Spec.Deadline.Time), phase(rem) == api.RemediationPending
+	late, unbegun := r.late(rem.Spec.Deadline.Time), phase(rem) == api.RemediationPending
+	if !late && r.now.After(rem.Spec.Deadline.Time) {
+		message += "; its deadline is over by the remediator's clock alone, which is ahead of every central's, and does not count"
+	}
 	switch {
 	case late && unbegun:
 		return ended(rem, ReasonDeadlinePassed, neverBegun(because(reason, message)))
