@@ -91,6 +91,8 @@ func TestBindingsHoldTogether(t *testing.T) {
 	}
 }
 
+// Case C20: nobody here evicts, so that no drain is stuck or forced.
+// Case C21: nor can anybody taint a node, or delete the pods of one that may live.
 // No role of Pharos may grant itself more, or read Secrets or touch pods in the
 // whole cluster; nodes/proxy would be a way into every pod.
 func TestRolesAreNarrow(t *testing.T) {
@@ -121,7 +123,11 @@ func TestRolesAreNarrow(t *testing.T) {
 					require.Subset(t, []string{"get", "list", "watch"}, rule.Verbs, o.GetName())
 				}
 			}
+			require.NotContains(t, rule.Resources, "pods/eviction", o.GetName())
 			for _, r := range rule.Resources {
+				if r == "nodes" {
+					require.Subset(t, []string{"get", "list", "watch"}, rule.Verbs, o.GetName())
+				}
 				if r == "secrets" {
 					require.Equal(t, []string{"get"}, rule.Verbs, o.GetName())
 				}

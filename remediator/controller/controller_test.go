@@ -80,6 +80,7 @@ func TestRemediator(t *testing.T) {
 		{"leading", testLeading},
 		{"two remediators", testTwo},
 		{"hint", testHint},
+		{"observing", testObserving},
 		{"effect", testEffect},
 		{"repair that was not needed", testFalse},
 	} {
@@ -167,6 +168,12 @@ func (f *fleet) requireEvents(reasons ...string) {
 	}, 10*time.Second, 100*time.Millisecond)
 }
 
+// Case C01: real samples that are old.
+// Case C03: centrals that disagree.
+// Case C04: live nodes that contradict.
+// Case C19: the machine of a control plane.
+// Case C26: the node of another controller.
+// Case C28: the cluster in a roll-out.
 func testHolds(t *testing.T, config *rest.Config) {
 	for name, tc := range map[string]struct {
 		spoil func(f *fleet)
@@ -239,6 +246,7 @@ func testHolds(t *testing.T, config *rest.Config) {
 	t.Run("cell unreachable", func(t *testing.T) { testUnreachable(t, config) })
 }
 
+// Case C10: a rack that is out.
 func testRack(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	for _, name := range []string{"shop-node-05", "shop-node-06", sick, "shop-node-08", "shop-node-09"} {
@@ -255,6 +263,7 @@ func testRack(t *testing.T, config *rest.Config) {
 	}
 }
 
+// Case C17: a cell that cannot be reached.
 func testUnreachable(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
@@ -271,6 +280,7 @@ func testUnreachable(t *testing.T, config *rest.Config) {
 	f.untouched()
 }
 
+// Case C02: nobody says anything of a cell.
 // A cell that goes dark shows no unhealthy machine: the policy says that it is held.
 func testUnseen(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)

@@ -141,6 +141,7 @@ func TestNeverTwoInACluster(t *testing.T) {
 	})
 }
 
+// Case C03: both centrals, freshly, or nothing.
 // Whoever acts has every piece of evidence: the conditions are written out here
 // a second time, as plainly as can be.
 func TestNeverWithoutFreshAgreeingEvidence(t *testing.T) {
@@ -213,6 +214,7 @@ func sees(c policy.Central, cell, cluster string) bool {
 		})
 }
 
+// Case C02: less knowledge never means more repairs.
 // Evidence taken away never makes a machine be acted on that was not before,
 // save one that comes up to the place of another.
 func TestLessEvidenceNeverMeansMoreActs(t *testing.T) {
@@ -262,6 +264,7 @@ func dropOne[T any](t *rapid.T, s []T) []T {
 	return append(append([]T{}, s[:i]...), s[i+1:]...)
 }
 
+// Case C06: of nothing nothing is repaired.
 func TestNothingActsOnNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld(t)
@@ -281,6 +284,7 @@ func TestNothingActsOnNothing(t *testing.T) {
 	})
 }
 
+// Case C43: the same inputs, in whatever order, are decided alike.
 func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := anyWorld(t)
@@ -305,6 +309,29 @@ func TestSameInputsInAnyOrderSamePlan(t *testing.T) {
 		}
 		if diff := cmp.Diff(before, w.decide(), cmpopts.IgnoreUnexported(policy.Decision{}, policy.CheckStart{})); diff != "" {
 			t.Fatalf("the plan depends on order: %s", diff)
+		}
+	})
+}
+
+// Case C41: what acting holds is held in observing, for the same reason, and what acting
+// would do is what observing says.
+func TestObservingDecidesAsActingDoes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := anyWorld(t)
+		w.Remediations = nil
+		does := w.decide().Decisions
+		w.policies[0].Spec.Mode = api.ModeObserve
+		says := w.decide().Decisions
+		if len(does) != len(says) {
+			t.Fatalf("%d decisions in acting, %d in observing", len(does), len(says))
+		}
+		for i, d := range does {
+			would := says[i].Verdict == policy.Observe
+			alike := says[i].Verdict == d.Verdict && says[i].Reason == d.Reason
+			// A pace that is slow at first is for those that act: more would be done.
+			if d.Verdict == policy.Act && !would || d.Verdict != policy.Act && !alike && (d.Reason != policy.ReasonInFlight || !would) {
+				t.Fatalf("%s: %s %s in acting, %s %s in observing", d.Machine.Name, d.Verdict, d.Reason, says[i].Verdict, says[i].Reason)
+			}
 		}
 	})
 }
