@@ -14,6 +14,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
+// Case C06: an empty selection is refused.
 // What cannot be meant is refused by the API server itself, with the reason.
 func TestAPIServerRefuses(t *testing.T) {
 	c, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})

@@ -16,6 +16,7 @@ import (
 	"github.com/pharos-fleet/pharos/internal/testkit"
 )
 
+// Case C27: one word stops all repairs.
 func TestStopAndResume(t *testing.T) {
 	config := testkit.APIServer(t)
 	hub, err := client.New(config, client.Options{Scheme: kube.Scheme()})

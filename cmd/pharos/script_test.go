@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// Case C43: testdata/script/replay.txtar.
 // Scripts run the program as a person would, each in a folder of its own. They go
 // without the race detector, by which a render takes ten times as long; the packages
 // that it is made of have tests of their own with it.

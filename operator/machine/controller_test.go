@@ -42,6 +42,7 @@ func TestReconciler(t *testing.T) {
 	}
 }
 
+// Case C23: one request is one repair, however often it is read.
 func repairsOnce(t *testing.T, w *world) {
 	r, key := w.reconciler(t, "repair-job"), w.machine(t, "happy", "happy-1", time.Hour)
 	reconcile(t, r, key)
@@ -96,6 +97,7 @@ func refusesWhenPaused(t *testing.T, w *world) {
 	w.refused(t, w.reconciler(t, "repair-job"), client.ObjectKeyFromObject(m), "Cluster fleet/quiet is annotated pharos.dev/paused")
 }
 
+// Case C24: a leader that was succeeded is refused.
 // What a remediator asks for that was succeeded since is refused, whatever became
 // of the request of the next one.
 func refusesLowerEpoch(t *testing.T, w *world) {
@@ -193,6 +195,7 @@ func refusesForeignJob(t *testing.T, w *world) {
 	require.Equal(t, theirs.ResourceVersion, w.job(t, theirs.Name).ResourceVersion)
 }
 
+// Case C23: a Job whose answer was lost is found again.
 func resumesAfterCrash(t *testing.T, w *world) {
 	key := w.machine(t, "crash", "crash-1", time.Hour)
 	r := w.reconciler(t, "repair-job")

@@ -263,6 +263,7 @@ func TestRepairJobKeepsTheTemplatesTimes(t *testing.T) {
 	require.EqualValues(t, 30*60*60, *repairJob(template, far, now).Spec.TTLSecondsAfterFinished)
 }
 
+// Case C23: nobody but the remediator tries again.
 // Whatever the template says, the repair is tried once.
 func TestRepairJobRunsOnce(t *testing.T) {
 	template, err := parseTemplate(site, "fleet")

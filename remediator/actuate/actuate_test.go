@@ -55,6 +55,7 @@ func (c cell) withdraw(w policy.Withdrawal) bool {
 	return removed
 }
 
+// Case C26: what has changed, or is another's, is not written over.
 func TestActuate(t *testing.T) {
 	k, err := client.New(testkit.APIServer(t), client.Options{Scheme: kube.Scheme()})
 	require.NoError(t, err)

@@ -53,6 +53,7 @@ func (f *fleet) told(o client.Object, reason policy.Reason) (n int) {
 	return n
 }
 
+// Case C27: a freeze.
 func testFreeze(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.create(freezing("stop"))
@@ -88,6 +89,7 @@ func testFreeze(t *testing.T, config *rest.Config) {
 	require.Equal(t, "Frozen", f.one().Status.Reason)
 }
 
+// Case C27: a freeze between record and patch.
 // The word of a person counts until the very write.
 func testFreezeBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)

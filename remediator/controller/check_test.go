@@ -143,6 +143,7 @@ func testCheckPasses(t *testing.T, config *rest.Config) {
 	require.Contains(t, metrics, `pharos_remediator_node_checks_total{result="Fail"} 0`)
 }
 
+// Case C40: the check has the last word.
 func testCheckFails(t *testing.T, config *rest.Config) {
 	f := newCheckedFleet(t, config)
 	c := f.start()
@@ -197,6 +198,7 @@ func testCheckWithoutSecret(t *testing.T, config *rest.Config) {
 	})
 }
 
+// Case C37: somebody deletes the pod.
 func testCheckDeleted(t *testing.T, config *rest.Config) {
 	f := newCheckedFleet(t, config)
 	c := f.start()
@@ -269,6 +271,7 @@ func testCheckForeign(t *testing.T, config *rest.Config) {
 	f.requirePhase(api.RemediationSucceeded, policy.ReasonVerified)
 }
 
+// Case C36: a check waits for hands off, and goes on when that ends.
 // A person who says hands off is obeyed when deciding, and once more just before
 // the pod is made.
 func testCheckPaused(t *testing.T, config *rest.Config) {
@@ -323,6 +326,7 @@ func testCheckFrozen(t *testing.T, config *rest.Config) {
 	require.Len(t, f.pods(), 1)
 }
 
+// Case C37: a restart makes no second pod.
 // Whoever takes over finds what is written down, and makes no second pod.
 func testCheckAndCrash(t *testing.T, config *rest.Config) {
 	f := newCheckedFleet(t, config)

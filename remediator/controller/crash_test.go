@@ -37,6 +37,7 @@ func afterRecord(hook func() error) interceptor.Funcs {
 	}}
 }
 
+// Case C24: killed between decision and patch.
 func testCrashBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
@@ -57,6 +58,7 @@ func testCrashBeforePatch(t *testing.T, config *rest.Config) {
 	require.Equal(t, before.Name, f.machine(sick).Spec.Remediation.ID)
 }
 
+// Case C24: killed between patch and status.
 func testCrashBeforeStatus(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
@@ -79,6 +81,7 @@ func testCrashBeforeStatus(t *testing.T, config *rest.Config) {
 	require.Equal(t, version, f.machine(sick).ResourceVersion, "the machine is not patched a second time")
 }
 
+// Case C29: the node recovers between record and patch.
 func testRecoveryBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
@@ -92,6 +95,7 @@ func testRecoveryBeforePatch(t *testing.T, config *rest.Config) {
 	f.untouched()
 }
 
+// Case C27: a person says hands off between record and patch.
 func testPauseBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)

@@ -88,6 +88,7 @@ func (f *fleet) lease() *coordinationv1.Lease {
 	return &l
 }
 
+// Case C24: two leaders, and a write that comes late.
 // The first of two remediators asks for a repair, and its write is held up until the
 // second has led, had the repair done and taken its request away.
 func testLateWrite(t *testing.T, config *rest.Config) {

@@ -43,6 +43,7 @@ func (f *fleet) byAction() map[api.RemediationAction]*api.Remediation {
 	return found
 }
 
+// Case C22: one step after the other, then people.
 func testEscalation(t *testing.T, config *rest.Config) {
 	f := stepping(t, config)
 	c := f.start()

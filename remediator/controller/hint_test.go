@@ -22,6 +22,7 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/hint"
 )
 
+// Case C24: what an alert says begins a look, and nothing else.
 // testHint has a stock Alertmanager call the web hook of a remediator whose next round
 // is an hour away, and be asked by another one.
 func testHint(t *testing.T, config *rest.Config) {

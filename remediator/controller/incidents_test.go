@@ -54,6 +54,8 @@ func (f *fleet) hurried() {
 	require.NoError(f.t, f.client.Update(f.t.Context(), p))
 }
 
+// Case C10: one incident for a rack.
+// Case C16: whose end nobody is shot at.
 // A rack fails and recovers: one incident begins, recovers and closes, whoever leads, and
 // what stays down is repaired after that.
 func testIncident(t *testing.T, config *rest.Config) {

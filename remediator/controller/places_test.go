@@ -28,6 +28,7 @@ func (f *fleet) places() []string {
 	return names
 }
 
+// Case C13: two that reserve at a time.
 // Another leader, which has not noticed yet that it is none, takes a place after
 // this one has read what is taken: nothing is written down on what was read.
 func testPlaceTaken(t *testing.T, config *rest.Config) {
@@ -59,6 +60,7 @@ func testPlaceTaken(t *testing.T, config *rest.Config) {
 	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
 }
 
+// Case C23: a place is taken before anything is asked for.
 func testCrashAfterPlace(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
 	f.fail(sick)
@@ -79,6 +81,7 @@ func testCrashAfterPlace(t *testing.T, config *rest.Config) {
 	require.Equal(t, []string{f.one().Name}, f.places())
 }
 
+// Case C23: what is known to be refused gives its place back.
 // What the API server will not have is not in flight.
 func testPlaceGivenBack(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)

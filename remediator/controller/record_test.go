@@ -14,6 +14,8 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/snapshot"
 )
 
+// Case C31: what was known is kept.
+// Case C32: what was decided can be decided again.
 // What a remediator saw when it held a machine, and when it let it be rebooted, is in the
 // folder, and the same is decided of it.
 func testRecord(t *testing.T, config *rest.Config) {

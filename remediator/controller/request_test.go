@@ -15,6 +15,7 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
+// Case C27: a request is taken back when a person says hands off.
 // A request that nobody has taken up yet is taken back when its reason is gone.
 func testUnjustified(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)
@@ -89,6 +90,7 @@ func testSlowLook(t *testing.T, config *rest.Config) {
 	require.Contains(t, f.one().Status.Message, "context deadline exceeded")
 }
 
+// Case C17: kubelets fall silent between record and patch.
 // What happens to the rest of the cluster between record and patch counts, too.
 func testSilenceBeforePatch(t *testing.T, config *rest.Config) {
 	f := newFleet(t, config)

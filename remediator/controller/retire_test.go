@@ -48,6 +48,7 @@ func (f *fleet) names() []string {
 	return names
 }
 
+// Case C32: records outlive their machines, and go into the audit log.
 // What ended long ago goes, into the audit log first, and nothing goes that is needed,
 // or that cannot be written there.
 func testRetire(t *testing.T, config *rest.Config) {

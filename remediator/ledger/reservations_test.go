@@ -12,6 +12,7 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
+// Case C13: a place is taken by one of two, on condition of what it has read.
 // testReservations lets two leaders take places at a time.
 func testReservations(t *testing.T, hub client.Client) {
 	one, other := ledger.New(hub, "default"), ledger.New(hub, "default")

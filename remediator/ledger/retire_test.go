@@ -56,6 +56,7 @@ func audited(t *testing.T, dir, day string) []api.Remediation {
 	return out
 }
 
+// Case C32: what is taken away is in the audit log first.
 func testRetire(t *testing.T, hub client.Client) {
 	l, dir := ledger.New(hub, "default"), t.TempDir()
 	there := func() int {

@@ -105,6 +105,7 @@ func TestNodeCheck(t *testing.T) {
 	}
 }
 
+// Case C33: a pod goes to its node whatever taints that has.
 func testPod(t *testing.T, b business) {
 	pod := b.start(startOf("plain"))
 	require.Equal(t, "shop-node-07", pod.Spec.NodeName, "no scheduler is asked")
@@ -133,6 +134,7 @@ func testPod(t *testing.T, b business) {
 	require.Empty(t, b.list("another"))
 }
 
+// Case C37: one pod for one attempt.
 func testMadeOnce(t *testing.T, b business) {
 	first := b.start(startOf("twice"))
 	second := b.start(startOf("twice"))

@@ -35,6 +35,7 @@ func (w *world) ended(name string, phase api.RemediationPhase, ago time.Duration
 	rem.Status.EndedAt = &end
 }
 
+// Case C15: pools of one to ten machines.
 // Shares are rounded down, and are one machine at least: this is the table of
 // docs/reference/budgets.md.
 func TestTheTableOfSmallPools(t *testing.T) {

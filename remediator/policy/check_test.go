@@ -62,6 +62,7 @@ func write(t *testing.T, rem *api.Remediation, plan policy.Plan) {
 	rem.Status.Phase, rem.Status.Reason, rem.Status.Message, rem.Status.NodeCheck = u.Phase, string(u.Reason), u.Message, u.NodeCheck
 }
 
+// Case C37: a result is written down before its pod goes.
 func TestNodeCheckIsWrittenDownThenMadeThenPasses(t *testing.T) {
 	w, rem := repaired()
 	plan := w.decide()
@@ -103,6 +104,7 @@ func TestNodeCheckIsWrittenDownThenMadeThenPasses(t *testing.T) {
 	require.Equal(t, []policy.CheckRemoval{{Remediation: rem.Name, Target: rem.Spec.Target, Pod: podName, UID: "pod-uid"}}, w.decide().Removals)
 }
 
+// Case C33: each check comes to one of four ends, with its reason.
 // Each case says what stands in the record and what is in the cluster, and what
 // must come of it. All other evidence is in favour of the repair.
 func TestNodeCheckResults(t *testing.T) {
@@ -372,6 +374,7 @@ func madeFor(rec *api.NodeCheckRecord, p policy.CheckPod) bool {
 	return p.Node == sick && p.Image == "check:1" && p.Created.Sub(rec.RequestedAt.Time) >= -5*time.Second
 }
 
+// Case C40: no repair is verified that asked for a check and did not pass it.
 // Whatever stands in the record and whatever pods there are: a repair that asked
 // for a check has not succeeded unless a pod passed on this Node and in this boot.
 func TestNeverVerifiedWithoutPass(t *testing.T) {

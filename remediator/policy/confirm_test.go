@@ -12,6 +12,10 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
+// Case C04: the live node may contradict until the very write.
+// Case C17: kubelets may fall silent until then.
+// Case C27: and people may say hands off.
+// Case C29: and the node may recover.
 // Each case changes one thing between the decision and the last look.
 func TestConfirm(t *testing.T) {
 	for name, tc := range map[string]struct {

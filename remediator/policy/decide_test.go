@@ -50,6 +50,12 @@ func TestAllWellMeansNothingToDo(t *testing.T) {
 	require.True(t, plan.NextCheck.IsZero())
 }
 
+// Case C01: what is old, or from the future, is no evidence.
+// Case C02: what is absent is neither well nor ill.
+// Case C03: one central alone is not believed.
+// Case C04: the live node is asked before anything is done.
+// Case C17: of a cluster that cannot be read nothing is known.
+// Case C27: what is paused is left alone.
 // Each case takes a world in which one machine would be repaired, spoils one
 // thing, and names the verdict that must come of it.
 func TestHolds(t *testing.T) {
@@ -171,6 +177,7 @@ func TestLeaseWithoutDurationIsTakenForFortySeconds(t *testing.T) {
 	require.Empty(t, acts(w.decide()))
 }
 
+// Case C06: an empty selection is nothing.
 func TestSelection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spec api.RemediationPolicySpec
@@ -206,6 +213,7 @@ func TestFirstPolicyByNameSpeaksForAMachine(t *testing.T) {
 	require.Equal(t, "a-observer", plan.Decisions[0].Policy)
 }
 
+// Case C12: within the gate all the same one goes after the other.
 func TestOneRepairAtATimeInEachCluster(t *testing.T) {
 	w := newWorld(2, 4, 5)
 	w.eager()
@@ -261,6 +269,7 @@ func TestNextCheckIsWhenWaitingAloneChangesADecision(t *testing.T) {
 	require.Equal(t, now.Add(10*time.Second), w.decide().NextCheck)
 }
 
+// Case C08: a node that falls ill again is not repaired again at once.
 func TestCooldownFollowsTheHardware(t *testing.T) {
 	w := newWorld(1, 4, 5)
 	w.fail(sick)
@@ -298,6 +307,7 @@ func TestCooldownFollowsTheHardware(t *testing.T) {
 	require.Len(t, acts(w.decide()), 1, "a repair that touched nothing leaves no cooldown")
 }
 
+// Case C22: attempts are counted by hardware, and outlive the Machine.
 // What one reboot did not mend, another will not: the hardware waits for a person,
 // however long ago it was and under whatever Machine it comes back.
 func TestFailedRepairIsNotTriedAgainUntilAPersonHasLooked(t *testing.T) {
@@ -320,6 +330,7 @@ func TestFailedRepairIsNotTriedAgainUntilAPersonHasLooked(t *testing.T) {
 	require.Equal(t, []string{sick + " Act Unhealthy"}, verdicts(w.decide()), "new hardware has no past")
 }
 
+// Case C41: whoever only observes takes no place.
 // A policy that only observes simulates its own place in the cluster.
 func TestObservingTakesNoPlaceFromActing(t *testing.T) {
 	w := newWorld(1, 8, 5)

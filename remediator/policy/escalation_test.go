@@ -55,6 +55,7 @@ func (w *world) due() string {
 	return fmt.Sprintf("%s %s", d.Verdict, d.Reason)
 }
 
+// Case C22: what has failed is not tried again.
 func TestTheStepThatIsDue(t *testing.T) {
 	restart, reboot, reinstall := api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall
 	for name, c := range map[string]struct {
@@ -105,6 +106,7 @@ func look(rem *api.Remediation) {
 	rem.Annotations = map[string]string{policy.AnnotationAcknowledged: "true"}
 }
 
+// Case C23: what may have happened is not done again.
 // What is not known to be over, or to have been done to this machine, is followed by nothing.
 func TestNothingFollowsWhatIsNotKnown(t *testing.T) {
 	for name, change := range map[string]func(w *world, rem *api.Remediation){
@@ -147,6 +149,8 @@ func TestAStepHasItsOwnTimeout(t *testing.T) {
 	require.Equal(t, now.Add(2*time.Hour), acts(w.decide())[0].Spec.Deadline.Time)
 }
 
+// Case C08: what a repair helps only for hours is handed to people.
+// Case C22: so is what nothing helps.
 // A machine that a reboot helps three times in a day is no machine that a reboot mends.
 func TestALemonIsHandedToPeople(t *testing.T) {
 	w := lemon()
@@ -238,6 +242,7 @@ func TestAStepThatIsNotDueAnyMore(t *testing.T) {
 	require.Equal(t, []string{d.Name + " Cancelled PolicyChanged"}, withdrawals(w.decide()))
 }
 
+// Case C21: that a node was rebooted is proven by another boot id.
 // A restart leaves the boot id; what reinstalls a machine does not.
 func TestWhatAStepMustShow(t *testing.T) {
 	for action, want := range map[api.RemediationAction][]string{

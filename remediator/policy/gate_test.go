@@ -14,6 +14,7 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
+// Case C10: a rack that is out is one failure.
 func TestWholeRackIsHeldAndOthersGoOn(t *testing.T) {
 	w := newWorld(2, 4, 5)
 	for i := range 5 {
@@ -28,6 +29,7 @@ func TestWholeRackIsHeldAndOthersGoOn(t *testing.T) {
 	require.Contains(t, plan.Decisions[0].Message, "5 of 5 machines of rack")
 }
 
+// Case C17: kubelets that fall silent together point at the path.
 // One in each of four racks is within the gate of every rack and, just, of the
 // cluster. But a fifth of the kubelets fell silent at once.
 func TestSilenceAcrossRacksSuspectsThePath(t *testing.T) {
@@ -75,6 +77,7 @@ func TestOneCentralIsEnoughToCloseTheGate(t *testing.T) {
 	require.Equal(t, "shop-0-00 Hold CorrelatedFailure", verdicts(w.decide())[0])
 }
 
+// Case C13: what is under repair is not well.
 func TestWhatIsUnderRepairCountsAsUnhealthy(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"verifying":     func(w *world) { w.open("shop-0-01", api.RemediationVerifying) },
@@ -93,6 +96,7 @@ func TestWhatIsUnderRepairCountsAsUnhealthy(t *testing.T) {
 	}
 }
 
+// Case C15: racks of one to twelve machines.
 // A share is rounded down, and is one machine at least: in a rack of four one may
 // be sick. A lone machine is for people.
 func TestGateOfSmallRacks(t *testing.T) {
@@ -117,6 +121,7 @@ func TestGateOfSmallRacks(t *testing.T) {
 	}
 }
 
+// Case C15: the only machine of a pool is for people.
 // The only machine of a pool is not repaired by itself, however many others its
 // cluster has.
 func TestALoneMachine(t *testing.T) {

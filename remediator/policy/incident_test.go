@@ -99,6 +99,7 @@ func nodes(from, to int) []string {
 	return out
 }
 
+// Case C10: a rack is one incident.
 func TestC10_OneIncidentForARack(t *testing.T) {
 	s := newStorm(t, 10, 5)
 	s.down(nodes(0, 5)...)
@@ -120,6 +121,7 @@ func TestC10_OneIncidentForARack(t *testing.T) {
 	require.Equal(t, "shop-0-20", acts(s.pass(0))[0].Machine.Name, "a single failure elsewhere goes on")
 }
 
+// Case C10: so is a zone in the end.
 // Racks of a zone die one after another: it ends as one incident, of the zone.
 func TestC10_RacksThatDieOneByOneAreOneIncidentInTheEnd(t *testing.T) {
 	s := newStorm(t, 20, 5)
@@ -153,6 +155,7 @@ func TestC10_RacksThatDieOneByOneAreOneIncidentInTheEnd(t *testing.T) {
 	require.Equal(t, policy.ReasonCorrelatedFailure, plan.Decisions[0].Reason)
 }
 
+// Case C16: who recovers late is not shot.
 // The network is restored and nodes recover over some minutes. Who is late is not shot.
 func TestC16_RecoveringNodesAreNotRepaired(t *testing.T) {
 	s := newStorm(t, 10, 5)
@@ -181,6 +184,7 @@ func TestC16_RecoveringNodesAreNotRepaired(t *testing.T) {
 	require.Len(t, acts(s.pass(5*time.Second)), 1, "what has not recovered is a single failure now")
 }
 
+// Case C16: all begins anew at the recovery.
 // The time that a node must have been unhealthy begins anew when the storm ends.
 func TestC16_DwellRestartsAtRecovery(t *testing.T) {
 	s := newStorm(t, 10, 5)
@@ -198,6 +202,7 @@ func TestC16_DwellRestartsAtRecovery(t *testing.T) {
 	require.Len(t, acts(s.pass(5*time.Second)), 1)
 }
 
+// Case C16: what was seen before is old.
 // A policy may allow evidence that is older than the cooldown.
 func TestC16_EvidenceIsFromAfterTheRecovery(t *testing.T) {
 	for name, age := range map[string]func(s *storm){
@@ -219,6 +224,7 @@ func TestC16_EvidenceIsFromAfterTheRecovery(t *testing.T) {
 	}
 }
 
+// Case C16: it must go on getting better.
 func TestC16_TheCooldownRestartsWhenTheNumberRises(t *testing.T) {
 	s := newStorm(t, 10, 20)
 	s.down(nodes(0, 8)...)
@@ -258,6 +264,7 @@ func TestStormCooldownOfABudget(t *testing.T) {
 	require.Equal(t, s.at.Add(900*time.Second), s.one().Status.CooldownUntil.Time)
 }
 
+// Case C02: what is not known ends no incident.
 // What is not known neither ends an incident nor lets one begin.
 func TestC02_UnknownEndsNoIncident(t *testing.T) {
 	for name, spoil := range map[string]func(s *storm){

@@ -61,6 +61,7 @@ func TestALimitedPolicyBeginsNothingOfAnother(t *testing.T) {
 	require.Contains(t, plan.Decisions[0].Message, d.Name+" is written down by policy another")
 }
 
+// Case C23: what may have begun counts.
 // What may stand on a machine though nobody could write it down counts.
 func TestALimitCountsWhatMayHaveBegun(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -84,6 +84,7 @@ func TestARecordThatWaitsStopsNobodyElse(t *testing.T) {
 	require.Equal(t, []string{"shop-0-00 Hold LiveUnknown", "shop-1-00 Act Unhealthy"}, verdicts(w.decide()))
 }
 
+// Case C41: observing keeps the pace of acting.
 // A policy that only observes says what it would do at the pace of one that acts,
 // and leaves that one its places.
 func TestObservingTakesNoPlace(t *testing.T) {

@@ -23,6 +23,7 @@ func recorded(t *testing.T) (*world, *api.Remediation) {
 	return w, &w.Remediations[0]
 }
 
+// Case C24: a record is taken up after a restart.
 func TestRecordedRepairIsTakenUpUnderItsName(t *testing.T) {
 	w, rem := recorded(t)
 	w.fail("shop-0-01") // would come first by name
@@ -37,6 +38,9 @@ func TestRecordedRepairIsTakenUpUnderItsName(t *testing.T) {
 	require.Empty(t, plan.Updates)
 }
 
+// Case C02: what is not known lets a record wait.
+// Case C24: a record is judged by what is known now; one of a machine that is gone has ended.
+// Case C29: a node that has recovered is not repaired.
 func TestRecordedRepairIsSettledByCurrentEvidence(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(w *world, rem *api.Remediation)
@@ -157,6 +161,7 @@ func (w *world) wellNode(name string) {
 	w.lease(name).Renewed = now
 }
 
+// Case C02: what is not known verifies nothing.
 // Each case takes away one thing that verification needs.
 func TestVerificationNeedsEverything(t *testing.T) {
 	for name, tc := range map[string]struct {

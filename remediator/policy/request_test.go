@@ -39,6 +39,8 @@ func TestRequestStandsForAsLongAsItIsRight(t *testing.T) {
 	require.Equal(t, 1, w.decide().Policies[0].Unhealthy)
 }
 
+// Case C27: a request that a person speaks against is taken back.
+// Case C29: so is that of a node which has recovered.
 // Each case takes away one thing that justifies a request that stands.
 func TestRequestIsWithdrawnWhenNothingJustifiesIt(t *testing.T) {
 	for name, tc := range map[string]struct {

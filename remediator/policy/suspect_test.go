@@ -34,6 +34,7 @@ func (w *world) failAll(chosen func(m policy.Machine) bool) {
 	}
 }
 
+// Case C10: a rack of many clusters.
 // One rack of machines of twelve clusters: each cluster is within its own gate.
 func TestC10_OneRackOfTwelveClustersIsOneSuspect(t *testing.T) {
 	w := newWorld(1, 12, 1)
@@ -85,6 +86,7 @@ func TestTheStrictestPolicySaysHowMuchIsSuspicious(t *testing.T) {
 	require.Equal(t, int32(10), *plan.Suspects[0].Spec.MaxUnhealthyPercent)
 }
 
+// Case C10: a switch, a power feed, a pool.
 // Behind one switch stand machines of every rack, each of which is within its gate; so
 // is the cluster.
 func TestC10_WhatIsNoRackIsSuspectedToo(t *testing.T) {
@@ -112,6 +114,7 @@ func TestC10_WhatIsNoRackIsSuspectedToo(t *testing.T) {
 	}
 }
 
+// Case C10: a zone of several cells.
 // A zone of a region stands in two cells, each of which has others.
 func TestC10_AZoneIsSuspectedAcrossCells(t *testing.T) {
 	w := newWorld(2, 8, 5)
@@ -143,6 +146,7 @@ func TestNestedSuspects(t *testing.T) {
 		suspects(w.decide()), "each of nine racks is as sick as the others")
 }
 
+// Case C11: which no suspect explains.
 // One bad machine in each of many clusters is no rack's and no cluster's: the budget of the
 // fleet stops that.
 func TestC11_OneInEachClusterIsNoSuspect(t *testing.T) {
@@ -157,6 +161,7 @@ func TestC11_OneInEachClusterIsNoSuspect(t *testing.T) {
 	require.Equal(t, policy.ReasonBudgetExceeded, plan.Decisions[0].Reason)
 }
 
+// Case C03: centrals that disagree suspect nothing.
 // Neither silence nor contradiction makes a suspect, though all that it touches is held.
 func TestC02_C03_SuspectsNeedAgreement(t *testing.T) {
 	for name, spoil := range map[string]func(w *world){
@@ -187,6 +192,7 @@ func TestC02_C03_SuspectsNeedAgreement(t *testing.T) {
 	}
 }
 
+// Case C17: a cluster that its cell does not see.
 // A cell that does not see a cluster any more says nothing of its machines: suspected is
 // the path.
 func TestC17_AClusterThatIsDownIsASuspect(t *testing.T) {
@@ -200,6 +206,7 @@ func TestC17_AClusterThatIsDownIsASuspect(t *testing.T) {
 	require.Empty(t, w.decide().Suspects, "the centrals do not agree")
 }
 
+// Case C17: kubelets that fall silent together.
 func TestC17_SilentKubeletsAreTheClustersPath(t *testing.T) {
 	w := newWorld(2, 4, 5)
 	for i := range 8 {

@@ -12,6 +12,7 @@ import (
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
+// Case C02: a cell that vanishes is not well.
 // Each case darkens the first of two cells in which every machine is well as far
 // as anyone says.
 func TestCellThatIsNotSeenIsNoHealthyCell(t *testing.T) {

@@ -65,6 +65,8 @@ func offer(t *testing.T, r *recording.Recorder, dir string, s snapshot.Snapshot,
 	require.Eventually(t, func() bool { return len(files(t, dir)) != before || before > 1 }, 10*time.Second, time.Millisecond)
 }
 
+// Case C32: why something was done can be asked again later.
+// Case C43: the same is decided of what was recorded.
 func TestTheSameIsDecidedOfWhatWasRecorded(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	r, stop := recorder(t, recording.Options{Dir: dir})

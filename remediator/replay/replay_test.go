@@ -78,6 +78,7 @@ func text(t *testing.T, r replay.Result) string {
 	return b.String()
 }
 
+// Case C43: other policies are told by what differs.
 // A repair that was done and would not have been stands in all snapshots that follow:
 // of these nothing is certain.
 func TestWhatFollowsARepairThatWouldNotHaveBeen(t *testing.T) {
@@ -132,6 +133,7 @@ func TestAMachineThatWouldNotHaveBeenHandedToPeople(t *testing.T) {
 	require.NotNil(t, r.DoubtfulAfter)
 }
 
+// Case C43: the same policies decide the same.
 // The policies of then decide what was decided then, and other words or names for them
 // are no difference.
 func TestNothingDiffers(t *testing.T) {

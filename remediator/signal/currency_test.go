@@ -34,6 +34,7 @@ func await(t *testing.T, r *signal.Reader, machines int) {
 	})
 }
 
+// Case C17: what was seen last is no inventory.
 // A watch that says nothing, or that stands behind what the cell has come to, proves
 // nothing. What it left out is listed.
 func TestWatchThatProvesNothing(t *testing.T) {

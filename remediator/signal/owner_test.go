@@ -10,6 +10,7 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// Case C21: a node that somebody has declared out of service is theirs.
 // Case C26: two controllers on one node.
 func TestOwner(t *testing.T) {
 	for name, tc := range map[string]struct {

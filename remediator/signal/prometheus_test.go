@@ -62,6 +62,7 @@ func free(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// Case C01: a real server goes on with the last sample; its age tells.
 // TestCentralsOnRealPrometheus shows what a central says of a node that is
 // listed, and of one that the tier below lists no more.
 func TestCentralsOnRealPrometheus(t *testing.T) {

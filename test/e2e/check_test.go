@@ -12,6 +12,7 @@ import (
 	"github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// Case C40: a node of the whole fleet that does not pass its check.
 // failedCheck asks for a restart first, which this site's repair Job does not know, then
 // reboots a node that is well again by all evidence, and fails its check: kwok plays the
 // command `false` as it is.

@@ -150,6 +150,7 @@ func killedComponent(t *testing.T, p *person) {
 	require.Contains(t, string(events), "killed")
 }
 
+// Case C10: a rack of the whole fleet that stops.
 func rackStop(t *testing.T, p *person, w *world) {
 	p.must("fault", "inject", "rack-stop", "--cluster", "shop", "--rack", "rack-2")
 	p.must("fault", "inject", "node-stop", "--node", "bank-node-03")
@@ -188,6 +189,7 @@ func rackStop(t *testing.T, p *person, w *world) {
 	}
 }
 
+// Case C03: one central alone, in the whole fleet.
 func blindCentral(t *testing.T, p *person, w *world) {
 	before := len(w.remediations())
 	p.must("fault", "inject", "central-down", "--replica", "b")

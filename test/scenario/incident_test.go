@@ -81,6 +81,7 @@ func heedless(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time
 	return policy.Decide(policies, s, now)
 }
 
+// Case C16: the days of a storm.
 // TestC16_AStormThatEndsShootsNobody lets a rack recover one by one. The last of its
 // machines stays down, and is repaired when the storm has been over for long enough.
 func TestC16_AStormThatEndsShootsNobody(t *testing.T) {

@@ -14,6 +14,10 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// Case C08: testdata/flapping.
+// Case C10: testdata/whole-rack.
+// Case C22: testdata/lemon.
+// Case C29: testdata/comes-back-by-itself.
 // TestScenarios runs each script in its own order and compares the transcripts.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
@@ -105,6 +109,7 @@ func anyOrder(t *testing.T, fleet, events []string, seed uint64) int {
 	return len(f.asked)
 }
 
+// Case C24: killed anywhere.
 // TestKilledBetweenAnyTwoWrites kills the remediator before its first write, after
 // it, after its second and so on. Each time the next one goes on from what is
 // written down, and the node is rebooted once.
@@ -125,6 +130,7 @@ func TestKilledBetweenAnyTwoWrites(t *testing.T) {
 	require.Greater(t, writes, 5, "record, request, and at least three updates are writes")
 }
 
+// Case C22: killed anywhere, nothing is tried twice.
 // TestKilledWhileItEscalates does the same until the last step has failed. Nothing is tried
 // twice, and the machine is handed to people once.
 func TestKilledWhileItEscalates(t *testing.T) {
