@@ -106,9 +106,10 @@ type RemediationPolicySpec struct {
 	// +kubebuilder:validation:Maximum=50
 	MaxUnhealthyPercent *int32 `json:"maxUnhealthyPercent,omitempty"`
 	// TimeoutSeconds is how long a repair may take until it is verified, in
-	// seconds, where its step does not say. Unset means 1800.
+	// seconds, where its step does not say. No node operator begins what has not a
+	// minute left. Unset means 1800.
 	// +optional
-	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Minimum=120
 	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 	// CooldownSeconds is how long after a repair that succeeded the same
@@ -133,7 +134,7 @@ type EscalationStep struct {
 	// TimeoutSeconds is how long the step may take until it is verified, in
 	// seconds. Unset means the policy's timeoutSeconds.
 	// +optional
-	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Minimum=120
 	// +kubebuilder:validation:Maximum=86400
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 	// Attempts is how many times in escalationWindowSeconds the step may succeed on

@@ -91,7 +91,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		}), "spec.escalationWindowSeconds"},
 		"a step that leaves its check no time": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Escalation = steps(v1alpha1.ActionReboot)
-			s.Escalation[0].TimeoutSeconds = ptr.To(int32(100))
+			s.Escalation[0].TimeoutSeconds = ptr.To(int32(150))
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1"}
 		}), "a node check must end before the deadline of each step"},
 		"a gate that lets everything through": {policy(func(s *v1alpha1.RemediationPolicySpec) {
@@ -126,12 +126,12 @@ func TestAPIServerRefuses(t *testing.T) {
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check 1"}
 		}), "spec.verification.nodeCheck.image"},
 		"a node check that takes as long as the repair may": {policy(func(s *v1alpha1.RemediationPolicySpec) {
-			s.TimeoutSeconds = ptr.To(int32(60))
-			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(60))}
+			s.TimeoutSeconds = ptr.To(int32(120))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(120))}
 		}), "a node check must end before the repair's deadline"},
 		"a node check that leaves the repair no time": {policy(func(s *v1alpha1.RemediationPolicySpec) {
-			s.TimeoutSeconds = ptr.To(int32(119))
-			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(60))}
+			s.TimeoutSeconds = ptr.To(int32(179))
+			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", TimeoutSeconds: ptr.To(int32(120))}
 		}), "at least 60 less than timeoutSeconds"},
 		"a node check that may take longer than the repair, unsaid": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.TimeoutSeconds = ptr.To(int32(120))

@@ -74,11 +74,10 @@ func follow(s snapshot, answer *v1alpha1.RemediationResponse) verdict {
 		return verdict{}
 	}
 	// Whether the repair took place cannot be known any more, so it is not
-	// started again.
+	// started again. Nor is it known that it has ended: its pod may run on.
 	lost := answer.DeepCopy()
 	lost.Phase = v1alpha1.RepairFailed
 	lost.Message = fmt.Sprintf("Job %s disappeared before it finished", jobName(answer.ID))
-	lost.FinishedAt = timePointer(s.now)
 	return verdict{answer: lost}
 }
 
@@ -127,10 +126,11 @@ func outdated(request *v1alpha1.RemediationRequest, seen *int32) string {
 	return ""
 }
 
-// answeredEpoch is what to remember once the answer is given. It never becomes less.
+// answeredEpoch is what to remember once the answer is given. It never becomes less. A
+// request that is refused is nobody's proof that it was a leader's.
 func answeredEpoch(m *v1alpha1.Machine, answer *v1alpha1.RemediationResponse) *int32 {
 	request, seen := m.Spec.Remediation, m.Status.RemediationEpoch
-	if request == nil || request.ID != answer.ID || request.Epoch == nil || (seen != nil && *seen >= *request.Epoch) {
+	if request == nil || request.ID != answer.ID || request.Epoch == nil || answer.Phase == v1alpha1.RepairRefused || (seen != nil && *seen >= *request.Epoch) {
 		return seen
 	}
 	return new(*request.Epoch)

@@ -61,6 +61,7 @@ func TestRemediator(t *testing.T) {
 		{"limit", testLimit},
 		{"escalation", testEscalation},
 		{"crash while it escalates", testEscalationAndCrash},
+		{"escalation by one that leads no more", testEscalationOfAnother},
 		{"recorded", testRecord},
 		{"freeze between record and patch", testFreezeBeforePatch},
 		{"budget", testBudget},

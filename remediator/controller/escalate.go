@@ -25,7 +25,14 @@ func (c *Controller) escalate(ctx context.Context, decisions []policy.Decision) 
 	return errors.Join(errs...)
 }
 
+// escalateOne asks first whether this remediator leads: one that slept since it decided
+// would call people to a machine that is well.
 func (c *Controller) escalateOne(ctx context.Context, d policy.Decision) error {
+	epoch, err := c.epoch(ctx)
+	if err != nil {
+		return err
+	}
+	d.Spec.Epoch = &epoch
 	rem, err := c.ledger.Record(ctx, d.Name, d.Spec)
 	if errors.Is(err, ledger.ErrEnded) {
 		return nil // by the leader before us

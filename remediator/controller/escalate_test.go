@@ -7,7 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -73,6 +75,23 @@ func testEscalation(t *testing.T, config *rest.Config) {
 	f.round(c)
 	require.Zero(t, testutil.ToFloat64(c.metrics.escalated))
 	require.Equal(t, sick+" Cooldown", f.hold(), "it begins anew, and not at once")
+}
+
+// A remediator that another has taken over from since it decided calls nobody.
+func testEscalationOfAnother(t *testing.T, config *rest.Config) {
+	f := stepping(t, config)
+	c := f.start()
+	f.round(c)
+	f.failStep(c)
+	f.round(c)
+	f.failStep(c)
+	lock, now := c.lock(), metav1.Now()
+	_, _, err := lock.Get(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "another", LeaseDurationSeconds: 3600, AcquireTime: now, RenewTime: now}))
+	_, err = c.round(t.Context())
+	require.ErrorIs(t, err, errNotLeading)
+	require.Nil(t, f.byAction()[api.ActionEscalate])
 }
 
 // The record is written and its phase is not: the next leader finishes it.

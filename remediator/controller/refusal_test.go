@@ -216,8 +216,8 @@ func testRefusedWithdrawal(t *testing.T, config *rest.Config) {
 	require.ErrorContains(t, err, "withdrawing request")
 	rem := f.one()
 	require.Equal(t, api.RemediationActing, rem.Status.Phase)
-	require.Equal(t, string(policy.ReasonPaused), rem.Status.Reason)
-	require.Contains(t, rem.Status.Message, "the request is to be withdrawn: machine shop-node-07 is paused or being deleted; "+
+	require.Equal(t, string(policy.ReasonWithdrawing), rem.Status.Reason)
+	require.Contains(t, rem.Status.Message, "the request is to be withdrawn: Paused: machine shop-node-07 is paused or being deleted; "+
 		"it lapses by itself, since withdrawing it fails: patching machine fleet/shop-node-07: ")
 
 	refuse.Store(false)

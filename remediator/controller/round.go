@@ -141,8 +141,8 @@ func (c *Controller) updateOne(ctx context.Context, u policy.Update) error {
 	}
 	delete(c.reworded, u.Name)
 	rem, change, err := c.ledger.Update(ctx, u, c.now())
-	if errors.Is(err, ledger.ErrEnded) {
-		return nil // ended by the leader before us; the next round sees it
+	if errors.Is(err, ledger.ErrEnded) || errors.Is(err, ledger.ErrChanged) {
+		return nil // by another leader; the next round sees it
 	}
 	if err != nil {
 		return err
@@ -177,18 +177,21 @@ func (c *Controller) stands(ctx context.Context, w policy.Withdrawal, err error)
 	if w.Then == nil {
 		return nil // the record has ended
 	}
-	u := *w.Then
-	u.Phase = api.RemediationActing
-	u.Message = policy.Unwithdrawn(u.Message, line(err))
-	return c.updateOne(ctx, u)
+	return c.updateOne(ctx, w.Unwithdrawn(line(err)))
 }
 
 // withdrawOne writes down that a repair is cancelled only after its request is
-// away: a record that says so before might be wrong.
+// away: a record that says so before might be wrong. That it takes the request is written
+// down before, so that nobody takes what a crash leaves for somebody else's doing.
 func (c *Controller) withdrawOne(ctx context.Context, w policy.Withdrawal) error {
 	cell, err := c.cell(ctx, w.Cell)
 	if err != nil {
 		return err
+	}
+	if w.Then != nil && !w.Marked {
+		if err := c.updateOne(ctx, w.Withdrawing()); err != nil {
+			return err
+		}
 	}
 	removed, err := actuate.Withdraw(ctx, cell.client, w)
 	if errors.Is(err, actuate.ErrConflict) {

@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ const timeout = 5 * time.Second
 
 // ErrForeign means that a record of the name exists and speaks of something else.
 var ErrForeign = errors.New("a record of this name exists for another repair")
+
+// ErrChanged means that the record is further than it was when the update was decided.
+var ErrChanged = errors.New("the record has changed since it was decided on")
 
 // ErrEnded means that the record has ended and cannot change any more.
 var ErrEnded = errors.New("the record has ended")
@@ -97,6 +101,9 @@ func (l *Ledger) Update(ctx context.Context, u policy.Update, now time.Time) (*a
 	}
 	if rem.Status.Phase.Final() {
 		return nil, Change{}, fmt.Errorf("updating remediation %s: %w", u.Name, ErrEnded)
+	}
+	if u.From != "" && cmp.Or(rem.Status.Phase, api.RemediationPending) != u.From {
+		return nil, Change{}, fmt.Errorf("updating remediation %s from %s, which is %s: %w", u.Name, u.From, rem.Status.Phase, ErrChanged)
 	}
 	before := rem.DeepCopy()
 	set(&rem, u, metav1.NewTime(now))

@@ -138,6 +138,17 @@ func TestLedger(t *testing.T) {
 		require.Equal(t, api.NodeCheckFail, rem.Status.NodeCheck.Result)
 	})
 
+	t.Run("decided on what it was before", func(t *testing.T) {
+		_, err := l.Record(t.Context(), "overtaken", spec("m-1"))
+		require.NoError(t, err)
+		update(t, policy.Update{Name: "overtaken", From: api.RemediationPending, Phase: api.RemediationActing, Acted: true, Reason: policy.ReasonRequested, Message: "asked"}, now)
+		_, _, err = l.Update(t.Context(), policy.Update{Name: "overtaken", From: api.RemediationPending, Phase: api.RemediationCancelled, Reason: policy.ReasonPaused}, now)
+		require.ErrorIs(t, err, ledger.ErrChanged)
+		rem, err := l.Record(t.Context(), "overtaken", spec("m-1"))
+		require.NoError(t, err)
+		require.Equal(t, api.RemediationActing, rem.Status.Phase)
+	})
+
 	t.Run("no record", func(t *testing.T) {
 		_, _, err := l.Update(t.Context(), policy.Update{Name: "absent"}, now)
 		require.ErrorContains(t, err, "reading remediation absent")

@@ -39,13 +39,14 @@ func (r *run) reportBudgets() {
 	}
 }
 
-// reportAge is the age at which the first policy no longer counts an
-// observation, so that budgets are reported as they are applied.
+// reportAge is the age at which no policy counts an observation any more: what any of
+// them may act on is part of what is reported, and of what fails together.
 func (r *run) reportAge() time.Duration {
-	if len(r.policies) == 0 {
-		return seconds(nil, defaultEvidenceAge)
+	age := time.Duration(0)
+	for _, p := range r.policies {
+		age = max(age, resolve(p).evidenceAge)
 	}
-	return resolve(r.policies[0]).evidenceAge
+	return cmp.Or(age, seconds(nil, defaultEvidenceAge))
 }
 
 // allDomains are those of every machine in use, by level. All but pools were counted

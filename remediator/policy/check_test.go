@@ -200,7 +200,7 @@ func TestNodeCheckResults(t *testing.T) {
 			if strings.HasPrefix(tc.want, "Verifying") {
 				rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second))
 				late := w.decide()
-				require.Equal(t, []string{rem.Name + " Failed DeadlinePassed"}, updates(late))
+				require.Equal(t, []string{rem.Name + " Failed Unverified"}, updates(late))
 				require.Contains(t, late.Updates[0].Message, tc.says)
 				require.True(t, late.Updates[0].NodeCheck.Result.Ended(), "nothing is awaited any more")
 			}
@@ -270,7 +270,7 @@ func TestNodeCheckThatCannotBeMade(t *testing.T) {
 
 	rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second))
 	plan = w.decide()
-	require.Equal(t, []string{rem.Name + " Failed DeadlinePassed"}, updates(plan))
+	require.Equal(t, []string{rem.Name + " Failed Unverified"}, updates(plan))
 	require.Empty(t, plan.Checks, "no pod is made for a repair that ends")
 }
 

@@ -190,10 +190,10 @@ func TestAPassOfAPodThatDidNotCheckTheNode(t *testing.T) {
 // The check of a repair that has ended says so, however the repair ended.
 func TestACheckEndsWithItsRepair(t *testing.T) {
 	for name, end := range map[string]func(w *world, rem *api.Remediation){
-		"DeadlinePassed": func(_ *world, rem *api.Remediation) { rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second)) },
-		"TargetGone":     func(w *world, _ *api.Remediation) { w.machine(sick).UID = "another" },
-		"RepairFailed":   func(w *world, _ *api.Remediation) { w.machine(sick).Response.Phase = api.RepairFailed },
-		"TargetChanged":  func(w *world, _ *api.Remediation) { w.machine(sick).HardwareID = "hw-new" },
+		"Unverified":    func(_ *world, rem *api.Remediation) { rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second)) },
+		"TargetGone":    func(w *world, _ *api.Remediation) { w.machine(sick).UID = "another" },
+		"RepairFailed":  func(w *world, _ *api.Remediation) { w.machine(sick).Response.Phase = api.RepairFailed },
+		"TargetChanged": func(w *world, _ *api.Remediation) { w.machine(sick).HardwareID = "hw-new" },
 	} {
 		for _, result := range []api.NodeCheckResult{api.NodeCheckPending, api.NodeCheckRunning} {
 			t.Run(name+" "+string(result), func(t *testing.T) {

@@ -47,11 +47,14 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 		return Confirmation{Reason: reason, Message: message}
 	}
 	s := f.around(d)
-	r := newRun([]*api.RemediationPolicy{f.Policy}, &s, now)
+	r := newRun(f.among(d.policies), &s, now)
 	r.oneCell = true
 	p := r.ix.byUID[f.Machine.UID]
 	subject := r.subject(p)
 	subject.pending = d.Name
+	// What was tried may have been in other cells, under other Machines.
+	subject.tries = d.subject.tries
+	subject.choose()
 	if check := d.Spec.Verification.NodeCheck; check != nil {
 		subject.needs = demand{check: check, policy: d.subject.needs.policy}
 		subject.access = r.ix.access(subject.ref, check)
@@ -71,6 +74,17 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 		c.StartBefore = deadline
 	}
 	return c
+}
+
+// among are the policies of the decision with the one that speaks as it is now.
+func (f Fresh) among(policies []*api.RemediationPolicy) []*api.RemediationPolicy {
+	all := slices.Clone(policies)
+	for i := range all {
+		if all[i].Name == f.Policy.Name {
+			all[i] = f.Policy
+		}
+	}
+	return all
 }
 
 // precludes compares what was read with the record.
@@ -104,7 +118,7 @@ func (f Fresh) node(name string) *LiveNode {
 // in its place. The rest of the fleet has no part in the last look, save that
 // hardware takes its past along.
 func (f Fresh) around(d Decision) Snapshot {
-	s := Snapshot{Remediations: d.snapshot.Remediations, Reservations: d.snapshot.Reservations, Budgets: f.Budgets}
+	s := Snapshot{Remediations: d.snapshot.Remediations, Reservations: d.snapshot.Reservations, Budgets: f.Budgets, Incidents: d.snapshot.Incidents}
 	if f.CheckAccess != nil {
 		s.CheckAccess = append(s.CheckAccess, *f.CheckAccess)
 	}

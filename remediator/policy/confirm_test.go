@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
@@ -121,4 +122,48 @@ func TestConfirmSeesEvidenceAge(t *testing.T) {
 
 	d.Spec.Deadline = metav1.NewTime(now)
 	require.Equal(t, policy.ReasonDeadlinePassed, policy.Confirm(d, f, at).Reason)
+}
+
+// The last look decides as the decision did where nothing has changed, or a record would be
+// written and cancelled in every round: other policies speak for machines of its rack, and
+// its hardware was repaired in another cell.
+func TestTheLastLookAgreesWithTheDecision(t *testing.T) {
+	for name, change := range map[string]func(w *world){
+		"another policy beside it": func(w *world) {
+			w.policies[0].Spec.MaxUnhealthyPercent = ptr.To(int32(50))
+			other := acting("others")
+			other.Spec.MatchAll, other.Spec.Pools, other.Spec.MaxUnhealthyPercent = "", []string{"others"}, ptr.To(int32(50))
+			w.policies[0].Spec.MatchAll, w.policies[0].Spec.Pools = "", []string{w.machine(sick).Pool}
+			w.policies = append(w.policies, other)
+			for _, name := range []string{"shop-0-00", "shop-0-01"} {
+				w.machine(name).Pool = "others"
+				w.fail(name)
+			}
+		},
+		"repaired in another cell": func(w *world) {
+			rem := w.failedStep(api.ActionReboot, time.Hour)
+			rem.Status.RepairedAt, rem.Spec.Target.MachineUID = nil, "uid-shop-1-00"
+			w.policies[0].Spec.Escalation = threeSteps()
+			w.machine("shop-1-00").Response = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairFailed, FinishedAt: rem.Status.EndedAt}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(2, 4, 12)
+			w.fail(sick)
+			change(w)
+			w.bound("wide", api.FleetDisruptionBudgetSpec{Level: api.BudgetCell, MaxUnavailablePercent: ptr.To(int32(50))})
+			all := acts(w.decide())
+			require.Len(t, all, 1, "%v", verdicts(w.decide()))
+			f := policy.Fresh{Policy: &w.policies[0], Budgets: w.Budgets, Machine: *w.machine(sick), Live: policy.LiveCluster{
+				ReadAt: now, Nodes: w.Clusters[0].Nodes, Leases: w.Clusters[0].Leases}}
+			for i := range w.policies {
+				if w.policies[i].Name == all[0].Policy {
+					f.Policy = &w.policies[i]
+				}
+			}
+			f.Machine = all[0].Machine
+			got := policy.Confirm(all[0], f, now)
+			require.Empty(t, got.Reason, got.Message)
+		})
+	}
 }

@@ -221,7 +221,7 @@ func (r *run) turns() func(a, b place) int {
 // decide is false for a machine that turns out to be well.
 func (r *run) decide(p place) (Decision, bool) {
 	s := r.subject(p)
-	d := Decision{Policy: s.settings.name, Cell: p.cell.Name, Machine: *p.machine, subject: s, snapshot: r.ix.snapshot}
+	d := Decision{Policy: s.settings.name, Cell: p.cell.Name, Machine: *p.machine, subject: s, snapshot: r.ix.snapshot, policies: r.policies}
 	d.Reason, d.Message = r.judge(s, p)
 	d.Message = clip(d.Message, 512)
 	if s.pending == "" && (d.Reason == ReasonRecovered || d.Reason == ReasonEvidenceStale && r.lapsedAndWell(s)) {
@@ -293,7 +293,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.budget(s, p) },
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
-		func() (Reason, string) { return s.rollOut(r.now) },
+		func() (Reason, string) { return s.rollOut() },
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.failing(s, p) },
 		func() (Reason, string) { return r.limit(s) },
@@ -326,14 +326,15 @@ func (s subject) wrong() string {
 }
 
 // name is the same whenever the same episode of the same machine is decided
-// again, and new once the earlier repair of that name has ended. It is short
+// again, and new once the earlier repair of that name has ended. A name that stands on
+// the machine though its record is gone would be taken for answered. It is short
 // enough for the name of the node operator's Job.
 func (r *run) name(s subject) string {
 	episode := s.machine.UID + "/" + strconv.FormatInt(s.live.node.Since.Unix(), 10)
 	for n := 0; ; n++ {
 		sum := sha256.Sum256([]byte(episode + "/" + strconv.Itoa(n)))
 		name := prefix(s.machine.Name) + "-" + hex.EncodeToString(sum[:5])
-		if r.ix.closed[name] == nil {
+		if r.ix.closed[name] == nil && (name == s.pending || !s.machine.bears(name)) {
 			return name
 		}
 	}
@@ -386,8 +387,6 @@ func (r *run) look(d Decision, s subject) {
 	switch d.Reason {
 	case ReasonNotLongEnough:
 		r.lookAt(s.live.node.Since.Add(s.settings.unhealthy))
-	case ReasonRollOut:
-		r.lookAt(s.live.node.Since.Add(maxRollOut))
 	case ReasonCooldown:
 		r.lookAt(r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)].at.Add(s.settings.cooldown))
 	}

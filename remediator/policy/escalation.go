@@ -54,6 +54,8 @@ type tries struct {
 	// escalated is the record by which it was handed to people, which nobody has
 	// acknowledged; nil if there is none.
 	escalated *api.Remediation
+	// unverified is one of which nobody could see whether it helped.
+	unverified *api.Remediation
 	// failed is the most destructive repair that failed, and unproven one of which it is
 	// not known that it has ended, or that ended for a reason which is no answer to
 	// whether it helps.
@@ -62,7 +64,8 @@ type tries struct {
 	latest *api.Remediation
 	// overdue is one that failed by its deadline and is said to run still.
 	overdue *api.Remediation
-	// helped counts, for each action, those that succeeded within the window.
+	// helped counts, for each action, those that succeeded within the window, or of which
+	// nobody could see that they did not.
 	helped map[api.RemediationAction]int
 }
 
@@ -134,6 +137,9 @@ func (t *tries) fail(rem *api.Remediation, ix *index) {
 		t.overdue = rem
 	case !concluded:
 		t.unproven = rem
+	case Reason(rem.Status.Reason) == ReasonUnverified:
+		t.unverified = rem
+		t.helped[rem.Spec.Action]++
 	case t.failed == nil || rank(rem.Spec.Action) > rank(t.failed.Spec.Action):
 		t.failed = rem
 	}
@@ -153,7 +159,7 @@ func rank(action api.RemediationAction) int {
 // when the record is closed: while it runs nobody has to look yet.
 func (ix *index) concluded(rem *api.Remediation) (concluded, runs bool) {
 	switch Reason(rem.Status.Reason) {
-	case ReasonRepairFailed, ReasonDeadlinePassed, ReasonNodeCheckFailed, ReasonNodeCheckTimedOut:
+	case ReasonRepairFailed, ReasonDeadlinePassed, ReasonUnverified, ReasonNodeCheckFailed, ReasonNodeCheckTimedOut:
 	default:
 		return false, false
 	}
@@ -167,7 +173,8 @@ func (ix *index) concluded(rem *api.Remediation) (concluded, runs bool) {
 	if p.machine.running() {
 		return false, p.machine.runs(ix.now)
 	}
-	return p.machine.Response.Phase != api.RepairRefused, false
+	// An answer without an end is of work that disappeared: it may go on unseen.
+	return p.machine.Response.Phase != api.RepairRefused && p.machine.Response.FinishedAt != nil, false
 }
 
 // follows says whether the next step follows the named repair, without a pause.
@@ -195,6 +202,9 @@ func (t tries) history(steps []step) string {
 		if n := t.helped[one.action]; n > 0 {
 			said = append(said, fmt.Sprintf("%s helped %d times and not for long", one.action, n))
 		}
+		if t.unverified != nil && t.unverified.Spec.Action == one.action {
+			said = append(said, fmt.Sprintf("of %s nobody could see whether it did", t.unverified.Name))
+		}
 	}
 	if t.failed != nil {
 		said = append(said, fmt.Sprintf("%s of %s failed: %s: %s", t.failed.Spec.Action, t.failed.Name, t.failed.Status.Reason, clip(t.failed.Status.Message, 200)))
@@ -205,27 +215,26 @@ func (t tries) history(steps []step) string {
 // escalate chooses the subject's step by what was tried on its hardware.
 func (r *run) escalate(s *subject) {
 	s.tries = r.ix.triesOf(identity(s.machine.HardwareID, s.machine.UID), s.settings.window)
+	s.choose()
+}
+
+// choose takes the step that is due.
+func (s *subject) choose() {
+	s.step, s.exhausted = step{}, ""
 	one, why, left := s.tries.next(s.settings.steps)
 	s.step = one
-	switch {
-	case !left:
+	if !left {
 		s.exhausted = why
-	case s.upgrade != "" && s.live.node != nil && r.now.Sub(s.live.node.Since) >= maxRollOut:
-		s.exhausted = fmt.Sprintf("cluster %s has been on its way from %s, and repairs wait for that for no longer than %s", s.ref.Cluster, s.upgrade, maxRollOut)
 	}
 }
 
-// maxRollOut is how long a node that is ill waits for the roll-out of its cluster. It may be
-// what the roll-out waits for.
-const maxRollOut = 6 * time.Hour
-
-// rollOut leaves nodes alone that a roll-out is about to replace, or has broken.
-func (s subject) rollOut(now time.Time) (Reason, string) {
-	if s.upgrade == "" || s.exhausted != "" {
+// rollOut leaves nodes alone that a roll-out is about to replace, or has broken. Since when
+// it goes on nobody writes down, so that nothing is concluded from its length.
+func (s subject) rollOut() (Reason, string) {
+	if s.upgrade == "" {
 		return "", ""
 	}
-	left := s.live.node.Since.Add(maxRollOut).Sub(now)
-	return ReasonRollOut, fmt.Sprintf("cluster %s is on its way from %s; the node waits for that for another %s", s.ref.Cluster, s.upgrade, left.Round(time.Minute))
+	return ReasonRollOut, fmt.Sprintf("cluster %s is on its way from %s; the node waits for that, or for people if it is what the roll-out waits for", s.ref.Cluster, s.upgrade)
 }
 
 // escalated says why a machine is left to people.
@@ -268,7 +277,11 @@ func (ix *index) left() int {
 	n := 0
 	for _, rem := range ix.people {
 		t := rem.Spec.Target
-		if _, there := ix.byUID[t.MachineUID]; there || !all || ix.hardware[t.HardwareID] > 0 {
+		_, there := ix.byUID[t.MachineUID]
+		if t.HardwareID != "" {
+			there = ix.hardware[t.HardwareID] > 0
+		}
+		if there || !all {
 			n++
 		}
 	}

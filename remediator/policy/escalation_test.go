@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,6 +47,11 @@ func (w *world) helpedStep(action api.RemediationAction, ago time.Duration) *api
 	return w.tried(action, api.RemediationSucceeded, policy.ReasonVerified, ago)
 }
 
+// unseenStep is one of which nobody could see by its deadline whether it helped.
+func (w *world) unseenStep(action api.RemediationAction, ago time.Duration) {
+	w.tried(action, api.RemediationFailed, policy.ReasonUnverified, ago)
+}
+
 // due is the action that is done next, or why none is.
 func (w *world) due() string {
 	d := w.decide().Decisions[0]
@@ -85,8 +91,16 @@ func TestTheStepThatIsDue(t *testing.T) {
 		"the answer came late": {func(w *world) {
 			rem := w.failedStep(restart, time.Minute)
 			rem.Status.RepairedAt = nil
-			w.machine(sick).Response = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairFailed}
+			w.machine(sick).Response = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairFailed, FinishedAt: rem.Status.EndedAt}
 		}, "Reboot"},
+		"its work has disappeared": {func(w *world) {
+			rem := w.failedStep(restart, time.Minute)
+			rem.Status.RepairedAt = nil
+			w.machine(sick).Response = &api.RemediationResponse{ID: rem.Name, Phase: api.RepairFailed}
+		}, "Escalate Escalated"},
+		"nobody could see":          {func(w *world) { w.unseenStep(reboot, 2*time.Hour) }, "RestartComponent"},
+		"nobody could see for long": {func(w *world) { w.unseenStep(restart, 200*time.Hour) }, "RestartComponent"},
+		"nobody could see of two":   {func(w *world) { w.unseenStep(restart, 2*time.Hour); w.helpedStep(restart, 4*time.Hour) }, "Reboot"},
 		"it is said to run": {func(w *world) {
 			rem := w.failedStep(restart, time.Minute)
 			rem.Status.RepairedAt = nil
@@ -272,4 +286,47 @@ func TestTheLastRequestIsTakenAwayFirst(t *testing.T) {
 	require.Equal(t, []string{sick + " Defer InFlight"}, verdicts(plan))
 	require.Contains(t, plan.Decisions[0].Message, "the request of "+rem.Name+", which has ended, is being taken away first")
 	require.Equal(t, []string{rem.Name}, withdrawals(plan))
+}
+
+// The Machine stays and its hardware is another: nobody has to look at what is gone.
+func TestNobodyLooksAtHardwareThatWasReplaced(t *testing.T) {
+	w := lemon()
+	w.tried(api.ActionEscalate, api.RemediationEscalated, policy.ReasonEscalated, time.Hour)
+	require.Equal(t, 1, w.decide().Escalated)
+	w.machine(sick).HardwareID = "hw-new"
+	require.Zero(t, w.decide().Escalated)
+}
+
+// A record that somebody deleted leaves its name on the machine, where it is answered.
+func TestANameThatIsAnsweredIsNotUsedAgain(t *testing.T) {
+	w := lemon()
+	name := acts(w.decide())[0].Name
+	w.machine(sick).Response = &api.RemediationResponse{ID: name, Phase: api.RepairFailed}
+	d := acts(w.decide())[0]
+	require.NotEqual(t, name, d.Name)
+	w.machine(sick).Response = nil
+	w.machine(sick).Request = &api.RemediationRequest{ID: name}
+	require.Equal(t, []string{sick + " Hold ForeignRemediation"}, verdicts(w.decide()))
+}
+
+// What no record could hold is told, and takes nobody's place.
+func TestAnIdentityThatNoRecordCouldHold(t *testing.T) {
+	w := lemon()
+	w.node(sick).BootID = strings.Repeat("b", 65)
+	require.Equal(t, "Hold IdentityUnknown", w.due())
+	w.node(sick).BootID = strings.Repeat("b", 64)
+	require.Equal(t, "Reboot", w.due())
+	w.node(sick).ProviderID, w.machine(sick).ProviderID = strings.Repeat("p", 513), ""
+	require.Equal(t, "Hold IdentityUnknown", w.due())
+}
+
+// The last look may speak against a repair as often as it likes: a record is written once
+// in a minute.
+func TestWhatTheLastLookSpeaksAgainstWaits(t *testing.T) {
+	w := lemon()
+	rem := w.tried(api.ActionReboot, api.RemediationCancelled, policy.ReasonCorrelatedFailure, time.Hour)
+	rem.Status.ActedAt, rem.Status.TriedAt = nil, ptr.To(metav1.NewTime(now.Add(-59*time.Second)))
+	require.Equal(t, "Hold Cooldown", w.due())
+	rem.Status.TriedAt = ptr.To(metav1.NewTime(now.Add(-time.Minute)))
+	require.Equal(t, "Reboot", w.due())
 }

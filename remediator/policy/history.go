@@ -81,6 +81,11 @@ func endedAt(rem *api.Remediation, now time.Time) time.Time {
 	return endOf(rem, now)
 }
 
+// withheldFor is how long a machine is left alone after the last look spoke against its
+// repair. Should it and the decision ever disagree for good, no more than one record is
+// written in a minute.
+const withheldFor = time.Minute
+
 // earlier asks what became of earlier repairs of the same hardware. One that failed
 // is not repeated: what a reboot did not mend, another will not. The next step follows
 // it at once, for the machine is no better than before.
@@ -88,7 +93,11 @@ func (r *run) earlier(s subject) (Reason, string) {
 	if reason, message := s.escalated(); reason != "" {
 		return reason, message
 	}
-	last := r.ix.lastEnd[identity(s.machine.HardwareID, s.machine.UID)]
+	key := identity(s.machine.HardwareID, s.machine.UID)
+	if w := r.ix.withheld[key]; r.now.Sub(w.at) < withheldFor {
+		return ReasonCooldown, fmt.Sprintf("the last look spoke against %s a moment ago", w.name)
+	}
+	last := r.ix.lastEnd[key]
 	left := last.at.Add(s.settings.cooldown).Sub(r.now)
 	switch {
 	case last.at.IsZero() || left <= 0 || s.tries.follows(last.name):

@@ -37,6 +37,7 @@ type index struct {
 	lastEnd  map[string]ending             // by hardware id, else machine UID
 	past     map[string][]*api.Remediation // by the same: what ended and was not cancelled
 	people   map[string]*api.Remediation   // by the same: by what it was handed to people, if nobody acknowledged that
+	withheld map[string]ending             // by the same: what the last look spoke against last
 	checks   map[string]*NodeChecks        // by the repair's name
 	refused  map[string]*Refusal           // by machine UID
 }
@@ -150,6 +151,7 @@ func (ix *index) addRemediations() {
 	ix.closed = map[string]*api.Remediation{}
 	ix.lastEnd = map[string]ending{}
 	ix.past = map[string][]*api.Remediation{}
+	ix.withheld = map[string]ending{}
 	for i := range ix.snapshot.Remediations {
 		r := &ix.snapshot.Remediations[i]
 		if !phase(r).Final() {
@@ -162,6 +164,9 @@ func (ix *index) addRemediations() {
 		key := identity(r.Spec.Target.HardwareID, r.Spec.Target.MachineUID)
 		if at := ix.leftAt(r); at.After(ix.lastEnd[key].at) {
 			ix.lastEnd[key] = ending{r.Name, at, r.Status.Phase == api.RemediationCancelled}
+		}
+		if r.Status.Phase == api.RemediationCancelled && r.Status.TriedAt != nil && r.Status.ActedAt == nil && r.Status.TriedAt.After(ix.withheld[key].at) {
+			ix.withheld[key] = ending{r.Name, r.Status.TriedAt.Time, true}
 		}
 		if answers(r) {
 			ix.past[key] = append(ix.past[key], r)

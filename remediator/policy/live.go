@@ -9,6 +9,12 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
+// What a RemediationTarget can hold, in bytes.
+const (
+	maxBootID     = 64
+	maxProviderID = 512
+)
+
 // defaultLease is the duration of a node's Lease that does not say its own.
 const defaultLease = 40 * time.Second
 
@@ -108,6 +114,8 @@ func (l liveFact) repairable(s settings, now time.Time) (Reason, string) {
 		return ReasonCordoned, "the Node is cordoned: somebody works on it"
 	case l.node.BootID == "":
 		return ReasonIdentityUnknown, "the Node reports no boot id, so a reboot could not be proven"
+	case len(l.node.BootID) > maxBootID || len(l.node.ProviderID) > maxProviderID:
+		return ReasonIdentityUnknown, fmt.Sprintf("the Node reports a boot id of %d bytes and a provider id of %d, which no record could hold", len(l.node.BootID), len(l.node.ProviderID))
 	case now.Sub(l.node.Since) < s.unhealthy:
 		return ReasonNotLongEnough, fmt.Sprintf("not ready for %s, required are %s", now.Sub(l.node.Since).Round(time.Second), s.unhealthy)
 	}

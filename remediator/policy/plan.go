@@ -75,6 +75,7 @@ type Decision struct {
 
 	subject  subject
 	snapshot *Snapshot
+	policies []*api.RemediationPolicy
 }
 
 // Nodes lists the nodes of the machine's cluster that were read for the decision,
@@ -97,8 +98,11 @@ func (d Decision) Nodes() []string {
 
 // Update is the new status of an open repair.
 type Update struct {
-	Name    string
-	Target  api.RemediationTarget
+	Name   string
+	Target api.RemediationTarget
+	// From is the phase that it was decided on; whoever finds another decides anew. Empty
+	// means any.
+	From    api.RemediationPhase
 	Phase   api.RemediationPhase
 	Reason  Reason
 	Message string
@@ -126,6 +130,8 @@ type Withdrawal struct {
 	Machine   string
 	UID       string
 	ID        string
+	// Marked means that it is written down already that the request is taken away.
+	Marked bool
 	// Then is what to write down once the request is away. With it, the request
 	// must be taken away only if the node operator has not answered it; without
 	// it, the repair has ended already.

@@ -62,7 +62,7 @@ func (r *run) progress() []*api.Remediation {
 
 // update drops what would change nothing.
 func (r *run) update(rem *api.Remediation, u Update) {
-	u.Name, u.Target, u.Message = rem.Name, rem.Spec.Target, clip(u.Message, 1024)
+	u.Name, u.Target, u.Message, u.From = rem.Name, rem.Spec.Target, clip(u.Message, 1024), phase(rem)
 	u.closeCheck(rem)
 	r.lookAt(rem.Spec.Deadline.Time)
 	same := u.NodeCheck == nil || equality.Semantic.DeepEqual(u.NodeCheck, rem.Status.NodeCheck)
@@ -79,10 +79,10 @@ func (r *run) advance(rem *api.Remediation) (Update, bool) {
 	begun := phase(rem) != api.RemediationPending
 	cell := r.ix.cells[t.Cell]
 	if cell == nil {
-		return r.wait(rem, ReasonInventoryUnknown, "no cell "+t.Cell+" is known"), true
+		return r.unseen(rem, "no cell "+t.Cell+" is known"), true
 	}
 	if cell.Err != "" {
-		return r.wait(rem, ReasonInventoryUnknown, "the machines of cell "+t.Cell+" cannot be listed: "+clip(cell.Err, 512)), true
+		return r.unseen(rem, "the machines of cell "+t.Cell+" cannot be listed: "+clip(cell.Err, 512)), true
 	}
 	p, ok := r.ix.byUID[t.MachineUID]
 	if !ok || p.cell != cell {
@@ -92,10 +92,26 @@ func (r *run) advance(rem *api.Remediation) (Update, bool) {
 	switch {
 	case m.Response != nil && m.Response.ID == rem.Name:
 		return r.answered(rem, m), true
+	case withdrawing(rem) && !standing(rem, m):
+		return Update{Phase: api.RemediationCancelled, Reason: ReasonWithdrawn, Message: rem.Status.Message, Acted: true}, true
 	case begun && !standing(rem, m):
 		return ended(rem, ReasonRequestWithdrawn, "somebody removed the request from the Machine"), true
 	}
 	return Update{}, false
+}
+
+// withdrawing says whether it is written down that the request is being taken away. Then
+// it was us who took it, though a crash, a slow cell or the hub kept that from being said.
+func withdrawing(rem *api.Remediation) bool {
+	return rem.Status.Phase == api.RemediationActing && Reason(rem.Status.Reason) == ReasonWithdrawing
+}
+
+// unseen keeps what is written down of a request that is being taken away.
+func (r *run) unseen(rem *api.Remediation, message string) Update {
+	if withdrawing(rem) && !r.late(rem.Spec.Deadline.Time) {
+		return Update{Phase: api.RemediationActing, Reason: ReasonWithdrawing, Message: rem.Status.Message}
+	}
+	return r.wait(rem, ReasonInventoryUnknown, message)
 }
 
 // wait keeps the phase until the deadline.
@@ -172,9 +188,10 @@ func (r *run) verify(rem *api.Remediation, m *Machine) Update {
 	case check.fails != "":
 		u = ended(&verifying, check.fails, check.says)
 	case check.waits != "" && len(missing) == 0:
-		u = r.wait(&verifying, check.waits, check.says)
+		u = unverified(r.wait(&verifying, check.waits, check.says), true)
 	case check.waits != "" || len(missing) > 0:
 		u = r.wait(&verifying, ReasonAwaitingVerification, "still missing: "+strings.Join(check.among(missing), "; "))
+		u = unverified(u, !r.contradicted(rem, facts, live, ref, age))
 	default:
 		for _, f := range facts {
 			u.Verification = append(u.Verification, f.record(ref, false))
@@ -186,6 +203,24 @@ func (r *run) verify(rem *api.Remediation, m *Machine) Update {
 		r.startCheck(rem, u)
 	}
 	return u
+}
+
+// unverified tells a repair of which nobody could see whether it helped from one that
+// did not help: an outage of a central would else have every machine of that hour be
+// reinstalled at its next illness.
+func unverified(u Update, unseen bool) Update {
+	if unseen && u.Phase == api.RemediationFailed && u.Reason == ReasonDeadlinePassed {
+		u.Reason = ReasonUnverified
+	}
+	return u
+}
+
+// contradicted says whether something that is known speaks against the repair being done.
+func (r *run) contradicted(rem *api.Remediation, facts []fact, live liveFact, ref NodeRef, age time.Duration) bool {
+	if f, _, _ := agree(facts, ref, age, r.now); f == findingUnhealthy {
+		return true
+	}
+	return live.unreadable(age, r.now) == "" && len(missingLive(rem, live, age, r.now)) > 0
 }
 
 // missingCentrals lists what the centrals say against the repair being done.

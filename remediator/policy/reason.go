@@ -137,6 +137,9 @@ const (
 	ReasonTargetGone Reason = "TargetGone"
 	// ReasonDeadlinePassed means that the repair was not verified in time.
 	ReasonDeadlinePassed Reason = "DeadlinePassed"
+	// ReasonUnverified means that by the deadline nobody could see whether the repair has
+	// helped. It is no sign that it has not.
+	ReasonUnverified Reason = "Unverified"
 	// ReasonRepairFailed means that the node operator reported failure.
 	ReasonRepairFailed Reason = "RepairFailed"
 	// ReasonTargetChanged means that other hardware stands where the record's stood.
@@ -147,6 +150,10 @@ const (
 	ReasonNotStarted Reason = "NotStarted"
 	// ReasonRepairRefused means that the node operator did not start the repair.
 	ReasonRepairRefused Reason = "RepairRefused"
+	// ReasonWithdrawing means that the request is being taken away; the message says why.
+	ReasonWithdrawing Reason = "Withdrawing"
+	// ReasonWithdrawn means that it was; the message says why.
+	ReasonWithdrawn Reason = "Withdrawn"
 	// ReasonRequestWithdrawn means that somebody removed the request from the machine.
 	ReasonRequestWithdrawn Reason = "RequestWithdrawn"
 )

@@ -36,8 +36,8 @@ func (k Retention) Validate() error {
 		return fmt.Errorf("records cannot be kept for %d days: decisions look back %d, and %d are the most",
 			k.Age/(24*time.Hour), remembered/(24*time.Hour), most/(24*time.Hour))
 	}
-	if k.Records < 100 || k.Records > 100_000 {
-		return fmt.Errorf("the number of records that are kept cannot be %d: from 100 to 100000, of some 4 KB each in the hub", k.Records)
+	if k.Records < 100 || k.Records > 20_000 {
+		return fmt.Errorf("the number of records that are kept cannot be %d: from 100 to 20000, of some 4 KB each in the hub", k.Records)
 	}
 	return nil
 }
@@ -45,6 +45,9 @@ func (k Retention) Validate() error {
 // Retire lists the records to take away now, those that ended first before others.
 // The snapshot must have every record.
 func Retire(s Snapshot, keep Retention, now time.Time) []*api.Remediation {
+	if !sameTime(s) {
+		return nil
+	}
 	ended := over(s.Remediations, now)
 	tooMany, old := len(ended)-keep.Records, now.Add(-keep.Age)
 	if len(ended) == 0 || tooMany <= 0 && !endedAt(ended[0], now).Before(old) {
@@ -61,6 +64,20 @@ func Retire(s Snapshot, keep Retention, now time.Time) []*api.Remediation {
 		}
 	}
 	return out
+}
+
+// sameTime says whether some central answers and all that do have our time. A clock that
+// is years ahead would have everything be old, and what is taken away does not come back.
+func sameTime(s Snapshot) bool {
+	answered := false
+	for i := range s.Centrals {
+		c := &s.Centrals[i]
+		if c.Err == "" && skewed(c.ClockSkew.Duration) {
+			return false
+		}
+		answered = answered || c.Err == ""
+	}
+	return answered
 }
 
 // over are the records that have ended, the longest ago first.

@@ -84,7 +84,7 @@ func TestRetentionRefusals(t *testing.T) {
 		"records cannot be kept for 7 days: decisions look back 8": {Age: 7 * day, Records: 1000},
 		"records cannot be kept for -1 days":                       {Age: -day, Records: 1000},
 		"records cannot be kept for 3651 days":                     {Age: 3651 * day, Records: 1000},
-		"cannot be 99: from 100 to 100000":                         {Age: 90 * day, Records: 99},
+		"cannot be 99: from 100 to 20000":                          {Age: 90 * day, Records: 99},
 		"cannot be 100001":                                         {Age: 90 * day, Records: 100_001},
 	} {
 		require.ErrorContains(t, keep.Validate(), text)
@@ -173,4 +173,18 @@ func TestWhatIsLeftToPeopleStays(t *testing.T) {
 	w.over("escalated", "shop-0-00", api.RemediationEscalated, 1000*day)
 	w.over("mended since", "shop-0-00", api.RemediationSucceeded, 900*day)
 	require.Empty(t, retired(w, policy.Retention{Age: 90 * day, Records: 100}))
+}
+
+// A clock that is years ahead, or of which nobody says that it is not, takes nothing away.
+func TestNothingIsRetiredByAClockThatIsWrong(t *testing.T) {
+	keep := policy.Retention{Age: 90 * day, Records: 100}
+	w := newWorld(1, 2, 5)
+	w.over("old", "shop-0-00", api.RemediationSucceeded, 91*day)
+	require.Equal(t, []string{"old"}, retired(w, keep))
+	w.Centrals[1].ClockSkew.Duration = -90 * day
+	require.Empty(t, retired(w, keep))
+	w.Centrals[1].Err = "away"
+	require.Equal(t, []string{"old"}, retired(w, keep), "the other one has our time")
+	w.Centrals[0].Err = "away"
+	require.Empty(t, retired(w, keep))
 }

@@ -104,7 +104,7 @@ func (r *run) settleRequest(rem *api.Remediation, p place, d *Decision) {
 		return
 	}
 	r.plan.Withdrawals = append(r.plan.Withdrawals, Withdrawal{
-		Cell: p.cell.Name, Namespace: p.machine.Namespace, Machine: p.machine.Name, UID: p.machine.UID, ID: rem.Name,
+		Cell: p.cell.Name, Namespace: p.machine.Namespace, Machine: p.machine.Name, UID: p.machine.UID, ID: rem.Name, Marked: withdrawing(rem),
 		Then: &Update{
 			Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationCancelled,
 			Reason: reason, Message: clip(message, 1024), Acted: true,

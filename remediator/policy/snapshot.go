@@ -97,6 +97,11 @@ func FromMachine(m *api.Machine) Machine {
 	}
 }
 
+// bears says whether the name of a repair stands on the machine, asked for or answered.
+func (m *Machine) bears(name string) bool {
+	return m.Request != nil && m.Request.ID == name || m.Response != nil && m.Response.ID == name
+}
+
 // Central is the answer of one central Prometheus.
 type Central struct {
 	Name string `json:"name"`

@@ -275,7 +275,7 @@ func (c *correlation) suspicious(n *census) bool {
 func (c *correlation) choose(oneCell bool, sick map[*Machine]place) {
 	left := map[shared]*census{}
 	for s, n := range c.counts {
-		hidden := oneCell && s.wide()
+		hidden := oneCell && (s.wide() || n.parent.kind == api.IncidentZone && n.parent.region != "")
 		if s.kind != fleetKind && !hidden && c.suspicious(n) {
 			left[s] = n
 		}

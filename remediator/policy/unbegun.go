@@ -48,9 +48,20 @@ func why(rem *api.Remediation, d *Decision) string {
 	return "the remediator did not come to it"
 }
 
-// Unwithdrawn is the message of a request that stands though it should not.
-func Unwithdrawn(why, err string) string {
-	return clip("the request is to be withdrawn: "+clip(why, 256)+"; it lapses by itself, since withdrawing it fails: "+err, 1024)
+// Withdrawing is what is written down before a request is taken away, so that it is known
+// afterwards who took it.
+func (w Withdrawal) Withdrawing() Update {
+	u := *w.Then
+	u.Phase, u.Reason, u.Message = api.RemediationActing, ReasonWithdrawing, clip(because(w.Then.Reason, w.Then.Message), 1024)
+	return u
+}
+
+// Unwithdrawn is what is written down of a request that stands though it should not.
+func (w Withdrawal) Unwithdrawn(err string) Update {
+	u := w.Withdrawing()
+	u.Reworded = w.Marked
+	u.Message = clip("the request is to be withdrawn: "+clip(u.Message, 256)+"; it lapses by itself, since withdrawing it fails: "+err, 1024)
+	return u
 }
 
 func neverBegun(why string) string { return "the deadline passed; the repair was never begun: " + why }

@@ -143,6 +143,9 @@ func (f *fleet) withdraw(w policy.Withdrawal) {
 	if m.Request == nil || m.Request.ID != w.ID || w.Then != nil && m.Response != nil && m.Response.ID == w.ID {
 		return
 	}
+	if w.Then != nil && !w.Marked {
+		f.update(w.Withdrawing())
+	}
 	if f.write(func() { m.Request = nil }) && w.Then != nil {
 		f.update(*w.Then)
 	}
