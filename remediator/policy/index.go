@@ -165,9 +165,7 @@ func (ix *index) addRemediations() {
 		if at := ix.leftAt(r); at.After(ix.lastEnd[key].at) {
 			ix.lastEnd[key] = ending{r.Name, at, r.Status.Phase == api.RemediationCancelled}
 		}
-		if r.Status.Phase == api.RemediationCancelled && r.Status.TriedAt != nil && r.Status.ActedAt == nil && r.Status.TriedAt.After(ix.withheld[key].at) {
-			ix.withheld[key] = ending{r.Name, r.Status.TriedAt.Time, true}
-		}
+		ix.addWithheld(key, r)
 		if answers(r) {
 			ix.past[key] = append(ix.past[key], r)
 		}
@@ -177,6 +175,13 @@ func (ix *index) addRemediations() {
 		if rem := ix.triesOf(key, 0).escalated; rem != nil {
 			ix.people[key] = rem
 		}
+	}
+}
+
+func (ix *index) addWithheld(key string, r *api.Remediation) {
+	s := &r.Status
+	if s.Phase == api.RemediationCancelled && s.TriedAt != nil && s.ActedAt == nil && s.TriedAt.After(ix.withheld[key].at) {
+		ix.withheld[key] = ending{r.Name, s.TriedAt.Time, true}
 	}
 }
 

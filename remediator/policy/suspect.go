@@ -275,8 +275,7 @@ func (c *correlation) suspicious(n *census) bool {
 func (c *correlation) choose(oneCell bool, sick map[*Machine]place) {
 	left := map[shared]*census{}
 	for s, n := range c.counts {
-		hidden := oneCell && (s.wide() || n.parent.kind == api.IncidentZone && n.parent.region != "")
-		if s.kind != fleetKind && !hidden && c.suspicious(n) {
+		if s.kind != fleetKind && !(oneCell && n.hidden()) && c.suspicious(n) {
 			left[s] = n
 		}
 	}
@@ -300,6 +299,11 @@ func (c *correlation) choose(oneCell bool, sick map[*Machine]place) {
 	for i := range c.suspects {
 		c.of[c.suspects[i].shared()] = &c.suspects[i]
 	}
+}
+
+// hidden says whether more than one cell has to be seen to tell.
+func (n *census) hidden() bool {
+	return n.shared.wide() || n.parent.kind == api.IncidentZone && n.parent.region != ""
 }
 
 // drop leaves out, at once, what loses against another with which it has sick machines in common.
