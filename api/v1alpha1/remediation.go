@@ -15,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.target.machine`
 // +kubebuilder:printcolumn:name="Action",type=string,JSONPath=`.spec.action`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Approved",type=string,JSONPath=`.status.approval.by`
 // +kubebuilder:printcolumn:name="Check",type=string,JSONPath=`.status.nodeCheck.result`
 // +kubebuilder:printcolumn:name="Message",type=string,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -31,6 +32,8 @@ type Remediation struct {
 // RemediationSpec is the intent, with what it rests on. It never changes.
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a Remediation's spec is a record and cannot be changed"
+// +kubebuilder:validation:XValidation:rule="has(self.expiresAt) == (has(self.mode) && self.mode == 'Approve' && self.action != 'Escalate')",message="expiresAt belongs to a proposal of mode Approve, which needs it"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Observe'",message="a policy in mode Observe has nothing to record"
 type RemediationSpec struct {
 	// PolicyName names the RemediationPolicy that decided.
 	// +required
@@ -42,12 +45,21 @@ type RemediationSpec struct {
 	Target RemediationTarget `json:"target,omitzero"`
 	// +required
 	Action RemediationAction `json:"action,omitempty"`
+	// Mode of the policy when it decided. With Recommend or Approve the repair is a
+	// proposal, which is not begun unless a person approves it. Unset, as in records of
+	// earlier versions, it is none.
+	// +optional
+	Mode PolicyMode `json:"mode,omitempty"`
+	// ExpiresAt is when a proposal of mode Approve cannot be approved any more.
+	// +optional
+	ExpiresAt *metav1.Time `json:"expiresAt,omitempty"`
 	// Reason in words: what is wrong with the target.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Deadline by which the repair must be verified; otherwise it has failed.
+	// Deadline by which the repair must be verified; otherwise it has failed. That of a
+	// proposal that was approved is in status.deadline.
 	// +required
 	Deadline metav1.Time `json:"deadline,omitzero"`
 	// Evidence that the decision rests on, and when it agreed.
@@ -182,10 +194,12 @@ type GateRecord struct {
 }
 
 // RemediationPhase is how far a repair is.
-// +kubebuilder:validation:Enum=Pending;Acting;Verifying;Succeeded;Failed;Cancelled;Escalated
+// +kubebuilder:validation:Enum=Proposed;Pending;Acting;Verifying;Succeeded;Failed;Cancelled;Escalated
 type RemediationPhase string
 
 const (
+	// RemediationProposed means that a person is asked; nothing is begun.
+	RemediationProposed RemediationPhase = "Proposed"
 	// RemediationPending means written down, target not touched yet.
 	RemediationPending RemediationPhase = "Pending"
 	// RemediationActing means that the request stands on the target.
@@ -215,7 +229,7 @@ type RemediationStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	// Phase unset means Pending.
+	// Phase unset means Proposed where spec.mode is Recommend or Approve, else Pending.
 	// +optional
 	Phase RemediationPhase `json:"phase,omitempty"`
 	// Reason is a word for why the phase is what it is.
@@ -226,6 +240,16 @@ type RemediationStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
+	// Approval is who approved the proposal.
+	// +optional
+	Approval *PersonRecord `json:"approval,omitempty"`
+	// Denial is who denied the proposal, or took the repair back.
+	// +optional
+	Denial *PersonRecord `json:"denial,omitempty"`
+	// Deadline of a proposal that was approved, counted from then. It is never later
+	// than spec.deadline.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
 	// TriedAt is when the request was last tried to be written in vain.
 	// +optional
 	TriedAt *metav1.Time `json:"triedAt,omitempty"`

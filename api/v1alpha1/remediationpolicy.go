@@ -25,12 +25,16 @@ type RemediationPolicy struct {
 }
 
 // PolicyMode says whether a policy acts.
-// +kubebuilder:validation:Enum=Observe;ActLimited;Act
+// +kubebuilder:validation:Enum=Observe;Recommend;Approve;ActLimited;Act
 type PolicyMode string
 
 const (
 	// ModeObserve decides and reports, and writes to no machine.
 	ModeObserve PolicyMode = "Observe"
+	// ModeRecommend writes down what it would do for people to see, and never does it.
+	ModeRecommend PolicyMode = "Recommend"
+	// ModeApprove writes down what it would do, and does it if a person approves.
+	ModeApprove PolicyMode = "Approve"
 	// ModeActLimited repairs, up to the policy's limit.
 	ModeActLimited PolicyMode = "ActLimited"
 	// ModeAct repairs.
@@ -45,14 +49,19 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(self.escalation) || self.escalation.map(s, s.action == 'RestartComponent' ? 0 : s.action == 'Reboot' ? 1 : 2).isSorted()",message="an escalation goes from the mildest to the most destructive: RestartComponent, Reboot, Reinstall"
 // +kubebuilder:validation:XValidation:rule="!has(self.escalation) || !has(self.verification) || !has(self.verification.nodeCheck) || self.escalation.all(s, !has(s.timeoutSeconds) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= s.timeoutSeconds)",message="a node check must end before the deadline of each step: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than its timeoutSeconds"
 // +kubebuilder:validation:XValidation:rule="has(self.limit) == (has(self.mode) && self.mode == 'ActLimited')",message="limit belongs to mode ActLimited, which needs it"
+// +kubebuilder:validation:XValidation:rule="!has(self.approval) || (has(self.mode) && self.mode == 'Approve')",message="approval belongs to mode Approve"
 type RemediationPolicySpec struct {
-	// Mode is Observe to report what would be done, ActLimited to do at most what
-	// limit allows, Act to do it. Unset means Observe.
+	// Mode is Observe to report what would be done, Recommend to propose it to people
+	// in Remediations, Approve to do what a person approves of that, ActLimited to do at
+	// most what limit allows, Act to do it. Unset means Observe.
 	// +optional
 	Mode PolicyMode `json:"mode,omitempty"`
 	// Limit of mode ActLimited.
 	// +optional
 	Limit PolicyLimit `json:"limit,omitempty,omitzero"`
+	// Approval is how mode Approve asks people.
+	// +optional
+	Approval PolicyApproval `json:"approval,omitempty,omitzero"`
 	// MatchAll selects every machine of the fleet. It must be said.
 	// +optional
 	MatchAll MatchAll `json:"matchAll,omitempty"`

@@ -115,6 +115,32 @@ func TestAPIServerRefuses(t *testing.T) {
 		"a limit up to a reboot": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Mode, s.Limit = v1alpha1.ModeActLimited, v1alpha1.PolicyLimit{PerDay: ptr.To(int32(3)), Action: v1alpha1.ActionReboot}
 		}), ""},
+		"an approval that nobody asks for": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Approval.ExpiresSeconds = ptr.To(int32(600))
+		}), "approval belongs to mode Approve"},
+		"an approval of what is only recommended": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Approval.ExpiresSeconds = v1alpha1.ModeRecommend, ptr.To(int32(600))
+		}), "approval belongs to mode Approve"},
+		"an approval in no time": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Approval.ExpiresSeconds = v1alpha1.ModeApprove, ptr.To(int32(59))
+		}), "spec.approval.expiresSeconds"},
+		"an approval at any time": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Approval.ExpiresSeconds = v1alpha1.ModeApprove, ptr.To(int32(86401))
+		}), "spec.approval.expiresSeconds"},
+		"an approval with a limit": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Limit.PerDay = v1alpha1.ModeApprove, ptr.To(int32(3))
+		}), "limit belongs to mode ActLimited"},
+		"an approval": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Mode, s.Approval.ExpiresSeconds = v1alpha1.ModeApprove, ptr.To(int32(600))
+		}), ""},
+		"an approval in the usual time": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = v1alpha1.ModeApprove }), ""},
+		"a recommendation":              {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = v1alpha1.ModeRecommend }), ""},
+		"a record of what was observed": {recordOf(func(s *v1alpha1.RemediationSpec) { s.Mode = v1alpha1.ModeObserve }), "mode Observe has nothing to record"},
+		"an act that expires":           {recordOf(func(s *v1alpha1.RemediationSpec) { s.ExpiresAt = ptr.To(metav1.Now()) }), "expiresAt belongs to a proposal of mode Approve"},
+		"a proposal that never expires": {recordOf(func(s *v1alpha1.RemediationSpec) { s.Mode = v1alpha1.ModeApprove }), "expiresAt belongs to a proposal of mode Approve"},
+		"a proposal": {recordOf(func(s *v1alpha1.RemediationSpec) {
+			s.Mode, s.ExpiresAt = v1alpha1.ModeApprove, ptr.To(metav1.Now())
+		}), ""},
 		"a mode that does not exist": {policy(func(s *v1alpha1.RemediationPolicySpec) { s.Mode = "Yes" }), "spec.mode"},
 		"a node check": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Verification.NodeCheck = &v1alpha1.NodeCheckPod{Image: "check:1", Command: []string{"/check"}, Args: []string{"--all"}}
@@ -250,6 +276,34 @@ func record() *v1alpha1.Remediation {
 	}
 }
 
+func recordOf(change func(*v1alpha1.RemediationSpec)) client.Object {
+	r := record()
+	change(&r.Spec)
+	return r
+}
+
+// A proposal of which nothing else is known is never taken for an act.
+func TestPhaseThatIsUnset(t *testing.T) {
+	for mode, want := range map[v1alpha1.PolicyMode]v1alpha1.RemediationPhase{
+		"": v1alpha1.RemediationPending, v1alpha1.ModeAct: v1alpha1.RemediationPending, v1alpha1.ModeActLimited: v1alpha1.RemediationPending,
+		v1alpha1.ModeRecommend: v1alpha1.RemediationProposed, v1alpha1.ModeApprove: v1alpha1.RemediationProposed,
+	} {
+		r := v1alpha1.Remediation{Spec: v1alpha1.RemediationSpec{Mode: mode}}
+		require.Equal(t, want, r.CurrentPhase(), string(mode))
+		r.Status.Phase = v1alpha1.RemediationActing
+		require.Equal(t, v1alpha1.RemediationActing, r.CurrentPhase(), string(mode))
+	}
+}
+
+func TestADeadlineIsNeverLaterThanTheRecordSays(t *testing.T) {
+	r := v1alpha1.Remediation{Spec: v1alpha1.RemediationSpec{Deadline: metav1.Unix(100, 0)}}
+	require.Equal(t, metav1.Unix(100, 0), r.CurrentDeadline())
+	r.Status.Deadline = ptr.To(metav1.Unix(101, 0))
+	require.Equal(t, metav1.Unix(100, 0), r.CurrentDeadline())
+	r.Status.Deadline = ptr.To(metav1.Unix(99, 0))
+	require.Equal(t, metav1.Unix(99, 0), r.CurrentDeadline())
+}
+
 func TestResultsOfNodeChecksThatAreFinal(t *testing.T) {
 	for result, ended := range map[v1alpha1.NodeCheckResult]bool{
 		"":                        false,
@@ -267,6 +321,7 @@ func TestResultsOfNodeChecksThatAreFinal(t *testing.T) {
 func TestPhasesThatAreFinal(t *testing.T) {
 	for phase, final := range map[v1alpha1.RemediationPhase]bool{
 		"":                            false,
+		v1alpha1.RemediationProposed:  false,
 		v1alpha1.RemediationPending:   false,
 		v1alpha1.RemediationActing:    false,
 		v1alpha1.RemediationVerifying: false,

@@ -23,7 +23,7 @@ func newRemediationCommand() *cobra.Command {
 	var kubeconfig, reason string
 	cmd := &cobra.Command{
 		Use:   "remediation",
-		Short: "Stop repairs in the whole fleet, and let them go on",
+		Short: "Answer what the remediator proposes, take repairs back, and stop them all",
 	}
 	cmd.PersistentFlags().StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig of the hub; default $KUBECONFIG, else the pod's own")
 	stop := &cobra.Command{
@@ -44,7 +44,7 @@ writes the FleetDisruptionBudget "stop", which every remediator reads before eac
 		Args:  cobra.NoArgs,
 		RunE:  onHub(&kubeconfig, resumeRepairs),
 	}
-	cmd.AddCommand(stop, resume)
+	cmd.AddCommand(stop, resume, newApproveCommand(&kubeconfig), newDenyCommand(&kubeconfig), newCancelCommand(&kubeconfig))
 	return cmd
 }
 

@@ -70,7 +70,7 @@ func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.R
 	after := m.DeepCopy()
 	after.Spec.Remediation = &api.RemediationRequest{
 		ID: rem.Name, Action: rem.Spec.Action, Reason: rem.Spec.Reason,
-		StartBefore: metav1.NewTime(terms.StartBefore), Deadline: rem.Spec.Deadline, HardwareID: rem.Spec.Target.HardwareID,
+		StartBefore: metav1.NewTime(terms.StartBefore), Deadline: rem.CurrentDeadline(), HardwareID: rem.Spec.Target.HardwareID,
 		Epoch: &terms.Epoch,
 	}
 	return write(ctx, cell, m, after)

@@ -108,7 +108,7 @@ func (c *Controller) actOn(ctx context.Context, d policy.Decision) (string, erro
 		return conflict, err // the record is for whoever leads now
 	}
 	if err != nil {
-		u := policy.Withheld(rem, policy.ReasonRequestFailed, tried(rem.Spec, err))
+		u := policy.Withheld(rem, policy.ReasonRequestFailed, tried(rem.Spec, err), c.now())
 		return result(err), errors.Join(err, c.updateOne(ctx, u))
 	}
 	if against != nil {
@@ -136,12 +136,12 @@ func result(err error) string {
 func (c *Controller) lookAndAsk(ctx context.Context, d policy.Decision, rem *api.Remediation) (policy.Confirmation, *policy.Update, error) {
 	ctx, cancel := context.WithTimeout(ctx, actTimeout)
 	defer cancel()
-	seen, err := c.lastLook(ctx, d)
+	seen, err := c.lastLook(ctx, d, rem)
 	if err != nil {
 		return policy.Confirmation{}, nil, err
 	}
 	if seen.Reason != "" {
-		u := policy.Withheld(rem, seen.Reason, seen.Message)
+		u := policy.Withheld(rem, seen.Reason, seen.Message, c.now())
 		return policy.Confirmation{}, &u, nil
 	}
 	return seen.Confirmation, nil, actuate.Request(ctx, seen.cell, seen.machine, rem, actuate.Terms{StartBefore: seen.StartBefore, Epoch: seen.epoch})
@@ -160,8 +160,8 @@ func against(reason policy.Reason, message string) look {
 }
 
 // lastLook re-reads, uncached, what the decision rests on.
-func (c *Controller) lastLook(ctx context.Context, d policy.Decision) (look, error) {
-	var f policy.Fresh
+func (c *Controller) lastLook(ctx context.Context, d policy.Decision, rem *api.Remediation) (look, error) {
+	f := policy.Fresh{Record: rem}
 	var err error
 	if f.Policy, err = c.policy(ctx, d.Policy); err != nil {
 		return look{}, err

@@ -96,6 +96,8 @@ type Controller struct {
 	reworded map[string]time.Time
 	// checksDone is when to look again for pods of a repair that has ended.
 	checksDone map[string]time.Time
+	// toldLate are the answers of people of which was told that they do nothing.
+	toldLate map[policy.LateAnswer]bool
 	// access is what was found when checks were last tried.
 	access []policy.CheckAccess
 	// clock is as it was in the last round, and passed the time since some moment.

@@ -31,6 +31,8 @@ type metrics struct {
 	jumps     prometheus.Counter
 	pruned    prometheus.Counter
 	unpruned  prometheus.Counter
+	proposed  *prometheus.GaugeVec
+	oldest    *prometheus.GaugeVec
 }
 
 func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
@@ -69,10 +71,12 @@ func newMetrics(r prometheus.Registerer, centrals []signal.Central) *metrics {
 		refused:   gauge("records_refused", "Machines whose repair the hub does not let be written down; each is tried again ever more rarely."),
 		pruned:    counter("records_pruned_total", "Remediations that ended long ago and were taken away."),
 		unpruned:  counter("records_prune_failures_total", "Rounds in which Remediations could not be taken away, or not be written into the audit log."),
+		proposed:  gauges("proposals_open", "Repairs that are proposed and not answered, by mode of the policy.", "mode"),
+		oldest:    gauges("proposal_oldest_timestamp_seconds", "When the oldest of them was proposed, by mode of the policy.", "mode"),
 	}
 	r.MustRegister(
 		m.rounds, m.duration, m.leading, m.phases, m.requests, m.checks, m.held, m.unhealthy, m.unmatched, m.escalated, m.centrals, m.cells, m.frozen,
-		m.records, m.refused, m.jumps, m.pruned, m.unpruned, m.incidents,
+		m.records, m.refused, m.jumps, m.pruned, m.unpruned, m.incidents, m.proposed, m.oldest,
 	)
 	m.initialise(centrals)
 	return m
@@ -86,7 +90,7 @@ func (m *metrics) initialise(centrals []signal.Central) {
 		m.requests.WithLabelValues(result)
 	}
 	for _, p := range []api.RemediationPhase{
-		api.RemediationPending, api.RemediationActing, api.RemediationVerifying,
+		api.RemediationProposed, api.RemediationPending, api.RemediationActing, api.RemediationVerifying,
 		api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled, api.RemediationEscalated,
 	} {
 		m.phases.WithLabelValues(string(p))
@@ -161,6 +165,7 @@ func (m *metrics) plan(plan policy.Plan, s policy.Snapshot) {
 	for _, c := range s.Cells {
 		m.cells.WithLabelValues(c.Name).Set(one(c.Err == ""))
 	}
+	m.proposals(s.Remediations)
 	if s.BudgetsErr == "" {
 		m.budgets(plan.Budgets)
 	}

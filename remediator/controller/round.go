@@ -44,6 +44,8 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.startChecks(ctx, plan.Checks),
 		c.reportIncidents(ctx, snapshot.Incidents, plan))
 	c.removeChecks(ctx, plan.Removals)
+	c.tellLate(plan.Late, snapshot.Remediations)
+	proposed := c.propose(ctx, plan.Decisions)
 	failures, acted := c.act(ctx, reservations, plan.Decisions)
 	c.retire(ctx, snapshot)
 	plan = plan.Failed(failures)
@@ -51,7 +53,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	c.effect.round(policies, snapshot, plan, now)
 	c.metrics.refused.Set(float64(len(c.refused)))
 	err = errors.Join(
-		err, acted,
+		err, proposed, acted,
 		c.escalate(ctx, plan.Decisions),
 		c.report(ctx, policies, plan.Policies),
 		c.reportBudgets(ctx, snapshot.Budgets, plan.Budgets),

@@ -4,7 +4,6 @@
 package ledger
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +28,9 @@ var ErrForeign = errors.New("a record of this name exists for another repair")
 // ErrChanged means that the record is further than it was when the update was decided.
 var ErrChanged = errors.New("the record has changed since it was decided on")
 
-// ErrEnded means that the record has ended and cannot change any more.
-var ErrEnded = errors.New("the record has ended")
+// ErrEnded means that the record has ended and cannot change any more, or is no
+// proposal any more.
+var ErrEnded = errors.New("the record has ended, or has gone on")
 
 // Ledger keeps Remediations and reservations in the hub.
 type Ledger struct {
@@ -77,6 +77,9 @@ func (l *Ledger) Record(ctx context.Context, name string, spec api.RemediationSp
 	if rem.Spec.Target != spec.Target || rem.Spec.Action != spec.Action {
 		return nil, fmt.Errorf("recording remediation %s: %w", name, ErrForeign)
 	}
+	if rem.CurrentPhase() == api.RemediationProposed {
+		return nil, fmt.Errorf("recording remediation %s: it is a proposal that nobody approved: %w", name, ErrForeign)
+	}
 	if rem.Status.Phase.Final() {
 		return nil, fmt.Errorf("recording remediation %s: %w", name, ErrEnded)
 	}
@@ -99,11 +102,11 @@ func (l *Ledger) Update(ctx context.Context, u policy.Update, now time.Time) (*a
 	if err := l.hub.Get(ctx, client.ObjectKey{Name: u.Name}, &rem); err != nil {
 		return nil, Change{}, fmt.Errorf("reading remediation %s: %w", u.Name, err)
 	}
-	if rem.Status.Phase.Final() {
+	if rem.Status.Phase.Final() || u.Proposal && rem.CurrentPhase() != api.RemediationProposed {
 		return nil, Change{}, fmt.Errorf("updating remediation %s: %w", u.Name, ErrEnded)
 	}
-	if u.From != "" && cmp.Or(rem.Status.Phase, api.RemediationPending) != u.From {
-		return nil, Change{}, fmt.Errorf("updating remediation %s from %s, which is %s: %w", u.Name, u.From, rem.Status.Phase, ErrChanged)
+	if u.From != "" && rem.CurrentPhase() != u.From {
+		return nil, Change{}, fmt.Errorf("updating remediation %s from %s, which is %s: %w", u.Name, u.From, rem.CurrentPhase(), ErrChanged)
 	}
 	before := rem.DeepCopy()
 	set(&rem, u, metav1.NewTime(now))
@@ -114,10 +117,14 @@ func (l *Ledger) Update(ctx context.Context, u policy.Update, now time.Time) (*a
 	if err := l.hub.Status().Patch(ctx, &rem, patch); err != nil {
 		return nil, Change{}, fmt.Errorf("updating remediation %s: %w", u.Name, err)
 	}
+	if before.CurrentPhase() == api.RemediationProposed {
+		before.Status.Phase = api.RemediationProposed
+	}
 	return &rem, changed(before.Status, rem.Status), nil
 }
 
-// changed takes a phase that is unset for Pending: it says the same.
+// changed takes a phase that is unset for Pending: it says the same. That of an escalation
+// is none until it is written, so that it is counted then.
 func changed(before, after api.RemediationStatus) Change {
 	if before.Phase == "" {
 		before.Phase = api.RemediationPending
@@ -143,6 +150,7 @@ func set(rem *api.Remediation, u policy.Update, now metav1.Time) {
 	if s.ActedAt == nil && u.Acted {
 		s.ActedAt = &now
 	}
+	answered(s, u)
 	if len(s.Confirmation) == 0 {
 		s.Confirmation = u.Confirmation
 	}

@@ -157,7 +157,7 @@ func TestLedger(t *testing.T) {
 	t.Run("list", func(t *testing.T) {
 		all, err := l.List(t.Context())
 		require.NoError(t, err)
-		require.Len(t, all, 5)
+		require.Len(t, all, 6)
 
 		part := interceptor.NewClient(hub, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 			return c.List(ctx, list, append(opts, client.Limit(2))...)

@@ -14,8 +14,10 @@ const startWithin = 60 * time.Second
 
 // Fresh is what was read again, uncached, between recording a repair and asking for it.
 type Fresh struct {
-	Policy        *api.RemediationPolicy
-	Budgets       []api.FleetDisruptionBudget
+	Policy  *api.RemediationPolicy
+	Budgets []api.FleetDisruptionBudget
+	// Record is the repair as it is written down now, with what people said to it.
+	Record        *api.Remediation
 	CellPaused    bool
 	ClusterPaused bool
 	// Upgrade says from which version to which the cluster is on its way; empty if it is not.
@@ -89,6 +91,9 @@ func (f Fresh) among(policies []*api.RemediationPolicy) []*api.RemediationPolicy
 
 // precludes compares what was read with the record.
 func (f Fresh) precludes(d Decision, now time.Time) (Reason, string) {
+	if reason, message := f.forbidden(now); reason != "" {
+		return reason, message
+	}
 	node := f.node(d.Machine.Node)
 	switch {
 	case f.Machine.UID != d.Machine.UID:
@@ -103,6 +108,17 @@ func (f Fresh) precludes(d Decision, now time.Time) (Reason, string) {
 		return ReasonRecovered, "the node has rebooted since the repair was recorded"
 	case now.After(d.Spec.Deadline.Time):
 		return ReasonDeadlinePassed, neverBegun("the last look came after it")
+	}
+	return "", ""
+}
+
+// forbidden says what people have said to the repair since it was decided, or have not.
+func (f Fresh) forbidden(now time.Time) (Reason, string) {
+	if by := denial(f.Record, now); by != nil {
+		return ReasonDenied, "taken back by " + named(by)
+	}
+	if f.Record.Spec.Mode.Proposes() && !Approved(f.Record) {
+		return ReasonNotApproved, f.Record.Name + " is a proposal that no person approved"
 	}
 	return "", ""
 }

@@ -71,7 +71,7 @@ func TestConfirm(t *testing.T) {
 
 // again is the sick machine's cluster read once more; nothing has changed.
 func again(w *world, p *api.RemediationPolicy, at time.Time) policy.Fresh {
-	return policy.Fresh{Policy: p, Machine: *w.machine(sick), Live: policy.LiveCluster{
+	return policy.Fresh{Policy: p, Record: &api.Remediation{}, Machine: *w.machine(sick), Live: policy.LiveCluster{
 		ReadAt: at, Nodes: []policy.LiveNode{*w.node(sick), *w.node("shop-0-04")}, Leases: slices.Clone(w.Clusters[0].Leases)}}
 }
 
@@ -161,7 +161,7 @@ func TestTheLastLookAgreesWithTheDecision(t *testing.T) {
 					f.Policy = &w.policies[i]
 				}
 			}
-			f.Machine = all[0].Machine
+			f.Machine, f.Record = all[0].Machine, &api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: all[0].Name}, Spec: all[0].Spec}
 			got := policy.Confirm(all[0], f, now)
 			require.Empty(t, got.Reason, got.Message)
 		})

@@ -81,7 +81,9 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r.plan.Removals = r.ix.removals()
 	waiting := r.progress()
 	r.decideAll(waiting)
+	r.settleProposals()
 	r.settle(waiting)
+	r.plan.Late = r.lateAnswers()
 	r.sortChecks()
 	r.report()
 	r.reportBudgets()
@@ -130,7 +132,7 @@ func sorted[T any, O interface {
 func (p place) ref() NodeRef { return NodeRef{p.cell.Name, p.machine.Cluster, p.machine.Node} }
 
 // suspects are the machines that some central lists and some policy selects, and
-// those with a repair that is not known to have begun, in the order of decision.
+// those with a repair that is proposed or not known to have begun, in the order of decision.
 func (r *run) suspects() []place {
 	found := map[*Machine]place{}
 	for i := range r.ix.centrals {
@@ -142,6 +144,11 @@ func (r *run) suspects() []place {
 	}
 	for uid, rem := range r.ix.open {
 		if p, ok := r.ix.byUID[uid]; ok && (phase(rem) == api.RemediationPending || standing(rem, p.machine)) {
+			found[p.machine] = p
+		}
+	}
+	for _, rem := range r.ix.proposals {
+		if p, ok := r.ix.byUID[rem.Spec.Target.MachineUID]; ok {
 			found[p.machine] = p
 		}
 	}
@@ -224,7 +231,7 @@ func (r *run) decide(p place) (Decision, bool) {
 	d := Decision{Policy: s.settings.name, Cell: p.cell.Name, Machine: *p.machine, subject: s, snapshot: r.ix.snapshot, policies: r.policies}
 	d.Reason, d.Message = r.judge(s, p)
 	d.Message = clip(d.Message, 512)
-	if s.pending == "" && (d.Reason == ReasonRecovered || d.Reason == ReasonEvidenceStale && r.lapsedAndWell(s)) {
+	if s.pending == "" && s.consent.proposal == "" && (d.Reason == ReasonRecovered || d.Reason == ReasonEvidenceStale && r.lapsedAndWell(s)) {
 		return d, false
 	}
 	switch d.Reason {
@@ -233,6 +240,8 @@ func (r *run) decide(p place) (Decision, bool) {
 		d.Message = clip(s.wrong(), 512)
 		d.Name, d.Spec = r.name(s), r.spec(s, p)
 		r.take(s, p, d.Name)
+	case ReasonApprovalAwaited, ReasonRecommended:
+		r.propose(&d, s, p)
 	case ReasonObserveOnly:
 		d.Verdict = Observe
 		r.wouldTake(p)
@@ -264,7 +273,7 @@ func (r *run) subject(p place) subject {
 		checkable:     slices.Contains(p.cell.CheckedClusters, p.machine.Cluster),
 		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
 	}
-	s.needs = r.demand(p)
+	s.needs, s.consent = r.demand(p), r.consent(p, s.settings)
 	if n := len(r.ix.on(ref)); n > 1 {
 		s.twins = fmt.Sprintf("%d machines claim node %s", n, ref.Node)
 	} else if n := r.ix.hardware[p.machine.HardwareID]; n > 1 {
@@ -294,8 +303,10 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
 		func() (Reason, string) { return s.rollOut() },
+		func() (Reason, string) { return r.denied(s) },
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.failing(s, p) },
+		func() (Reason, string) { return r.consented(s) },
 		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },
 		func() (Reason, string) { return r.unwritable(s) },
@@ -303,19 +314,6 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		if reason, message := ask(); reason != "" {
 			return reason, message
 		}
-	}
-	return "", ""
-}
-
-func (r *run) suspectPath(s subject) (Reason, string) {
-	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
-	t, known := r.paths[cluster]
-	if !known {
-		t = r.ix.controlPath(cluster)
-		r.paths[cluster] = t
-	}
-	if t.suspect() {
-		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, s.ref.Cluster)
 	}
 	return "", ""
 }
@@ -334,7 +332,7 @@ func (r *run) name(s subject) string {
 	for n := 0; ; n++ {
 		sum := sha256.Sum256([]byte(episode + "/" + strconv.Itoa(n)))
 		name := prefix(s.machine.Name) + "-" + hex.EncodeToString(sum[:5])
-		if r.ix.closed[name] == nil && (name == s.pending || !s.machine.bears(name)) {
+		if !r.nameTaken(name, s) {
 			return name
 		}
 	}
@@ -362,7 +360,7 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 			Cell: s.ref.Cell, Namespace: m.Namespace, Cluster: m.Cluster, Machine: m.Name, MachineUID: m.UID,
 			Node: m.Node, HardwareID: m.HardwareID, ProviderID: s.live.node.ProviderID, BootID: s.live.node.BootID,
 		},
-		Action: s.step.action, Reason: clip(s.wrong(), 1024),
+		Action: s.step.action, Mode: s.settings.mode, Reason: clip(s.wrong(), 1024),
 		Deadline: metav1.NewTime(r.now.Add(s.step.timeout).Truncate(time.Second)),
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),

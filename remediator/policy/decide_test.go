@@ -25,7 +25,7 @@ func TestActsWhenAllEvidenceAgrees(t *testing.T) {
 	require.Equal(t, []string{sick + " Act Unhealthy"}, verdicts(plan))
 	d := plan.Decisions[0]
 	require.Empty(t, cmp.Diff(api.RemediationSpec{
-		PolicyName: "nodes",
+		PolicyName: "nodes", Mode: api.ModeAct,
 		Target: api.RemediationTarget{Cell: "cell-0", Namespace: "fleet", Cluster: "shop-0", Machine: sick,
 			MachineUID: "uid-" + sick, Node: sick, HardwareID: "hw-" + sick, ProviderID: "kwok://" + sick, BootID: "boot-1"},
 		Action:   api.ActionReboot,

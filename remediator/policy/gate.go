@@ -329,3 +329,16 @@ func (ix *index) controlPath(ref clusterRef) tally {
 }
 
 func (t tally) suspect() bool { return t.unhealthy >= 2 && t.unhealthy*5 >= t.machines }
+
+func (r *run) suspectPath(s subject) (Reason, string) {
+	cluster := clusterRef{s.ref.Cell, s.ref.Cluster}
+	t, known := r.paths[cluster]
+	if !known {
+		t = r.ix.controlPath(cluster)
+		r.paths[cluster] = t
+	}
+	if t.suspect() {
+		return ReasonControlPathSuspected, fmt.Sprintf("%s Leases of cluster %s are old: suspect the path to its API server", t, s.ref.Cluster)
+	}
+	return "", ""
+}

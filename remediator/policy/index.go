@@ -40,6 +40,11 @@ type index struct {
 	withheld map[string]ending             // by the same: what the last look spoke against last
 	checks   map[string]*NodeChecks        // by the repair's name
 	refused  map[string]*Refusal           // by machine UID
+	// proposals are the open ones, by name; they are not in snapshot.
+	proposals  []*api.Remediation
+	proposedOn map[string][]*api.Remediation // by machine UID
+	denied     map[string]*api.Remediation   // by hardware id, else machine UID: what a person denied last
+	unanswered map[string][]*api.Remediation // by the same: proposals that expired of late
 }
 
 // ending is when a machine was last left by a repair, or by the request for one.
@@ -61,6 +66,7 @@ type centralIndex struct {
 
 func newIndex(s *Snapshot, now time.Time) *index {
 	ix := &index{snapshot: s, now: now}
+	ix.setApart()
 	ix.addInventory()
 	ix.addCentrals()
 	ix.addLive()

@@ -20,6 +20,9 @@ const (
 	Hold Verdict = "Hold"
 	// Escalate means that nothing more is tried: people must look at the machine.
 	Escalate Verdict = "Escalate"
+	// Propose means: write the repair down for people to see. It is not done before a
+	// person approves it, and never where the policy only recommends.
+	Propose Verdict = "Propose"
 	// Observe means that the policy would act if it were in mode Act.
 	Observe Verdict = "Observe"
 )
@@ -48,6 +51,8 @@ type Plan struct {
 	Incidents []IncidentReport
 	// Forgotten are the incidents to delete, by name.
 	Forgotten []string
+	// Late are answers of people that do nothing, by the repair's name.
+	Late []LateAnswer
 	// Unmatched counts nodes called unhealthy that no machine of the inventory bears.
 	Unmatched int
 	// Escalated counts the hardware that was handed to people, who have not acknowledged it.
@@ -67,7 +72,8 @@ type Decision struct {
 	Verdict Verdict
 	Reason  Reason
 	Message string
-	// Name and Spec are what is recorded, for Act and for Escalate.
+	// Name and Spec are what is to be recorded, for Act, Propose and Escalate. Of what was
+	// escalated already there is the name alone.
 	Name string
 	Spec api.RemediationSpec
 	// Recorded means that the record stands already.
@@ -119,6 +125,13 @@ type Update struct {
 	Confirmation []api.SignalRecord
 	// Verification is the evidence that closes the repair.
 	Verification []api.SignalRecord
+	// Proposal means that the record is one, as far as was known: where it is not any
+	// more, another leader was faster, and nothing of this is written down.
+	Proposal bool
+	// Approval and Denial are what a person said. Nil leaves what is written down.
+	Approval, Denial *api.PersonRecord
+	// Deadline is that of a proposal that was approved. Zero leaves what is written down.
+	Deadline time.Time
 	// NodeCheck is how far the check is. Nil leaves what is written down.
 	NodeCheck *api.NodeCheckRecord
 }

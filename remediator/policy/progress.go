@@ -12,15 +12,7 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
 
-func phase(rem *api.Remediation) api.RemediationPhase {
-	switch {
-	case rem.Status.Phase != "":
-		return rem.Status.Phase
-	case rem.Spec.Action == api.ActionEscalate:
-		return api.RemediationEscalated
-	}
-	return api.RemediationPending
-}
+func phase(rem *api.Remediation) api.RemediationPhase { return rem.CurrentPhase() }
 
 // standing says whether the request for a repair is on the machine and the node
 // operator has not answered it: as far as anyone has said, it is not begun.
@@ -64,6 +56,9 @@ func (r *run) progress() []*api.Remediation {
 func (r *run) update(rem *api.Remediation, u Update) {
 	u.Name, u.Target, u.Message, u.From = rem.Name, rem.Spec.Target, clip(u.Message, 1024), phase(rem)
 	u.closeCheck(rem)
+	if u.Phase == api.RemediationCancelled {
+		u.Denial = denial(rem, r.now)
+	}
 	r.lookAt(rem.Spec.Deadline.Time)
 	same := u.NodeCheck == nil || equality.Semantic.DeepEqual(u.NodeCheck, rem.Status.NodeCheck)
 	if same && u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason && u.Message == rem.Status.Message {

@@ -94,7 +94,8 @@ const (
 	// ReasonRepairsFailing means that most machines of the pool that were reinstalled of
 	// late did not come back.
 	ReasonRepairsFailing Reason = "RepairsFailing"
-	// ReasonPolicyChanged means that by the policy as it is now another action is due.
+	// ReasonPolicyChanged means that by the policy as it is now another action is due, or
+	// that it is in another mode than when it proposed.
 	ReasonPolicyChanged Reason = "PolicyChanged"
 	// ReasonObserveOnly means that the policy would act, but only observes.
 	ReasonObserveOnly Reason = "ObserveOnly"
@@ -158,6 +159,29 @@ const (
 	ReasonRequestWithdrawn Reason = "RequestWithdrawn"
 )
 
+// Reasons for what a person is asked, or has said.
+const (
+	// ReasonApprovalAwaited means that the repair is proposed, and done if a person approves it.
+	ReasonApprovalAwaited Reason = "ApprovalAwaited"
+	// ReasonRecommended means that the repair is proposed by a policy that only recommends.
+	ReasonRecommended Reason = "Recommended"
+	// ReasonApproved means that a person has approved the proposal; it is an act that
+	// waits for its turn.
+	ReasonApproved Reason = "Approved"
+	// ReasonNotApproved means that a repair that is written down may not be begun, since
+	// no person approved it.
+	ReasonNotApproved Reason = "NotApproved"
+	// ReasonDenied means that a person has denied the proposal or taken the repair back;
+	// and, as a hold, that this was a short while ago.
+	ReasonDenied Reason = "Denied"
+	// ReasonProposalExpired means that nobody has approved the proposal in time; and, as
+	// a hold, that the machine is not proposed again yet.
+	ReasonProposalExpired Reason = "ProposalExpired"
+	// ReasonAnsweredTooLate is the reason of an event: a person has answered when there
+	// was nothing to answer any more.
+	ReasonAnsweredTooLate Reason = "AnsweredTooLate"
+)
+
 // ReasonNoTargets is the reason of a budget that covers nothing.
 const ReasonNoTargets Reason = "NoTargets"
 
@@ -178,6 +202,7 @@ func HoldReasons() []Reason {
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonIncidentOpen,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
 		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
+		ReasonApprovalAwaited, ReasonRecommended, ReasonNotApproved, ReasonDenied, ReasonProposalExpired,
 	}
 }
 

@@ -101,5 +101,8 @@ func (r *run) stopped(s settings) (Reason, string) {
 	if s.observe {
 		return ReasonObserveOnly, "the policy only observes"
 	}
+	if s.mode == api.ModeRecommend {
+		return ReasonRecommended, "the policy only recommends"
+	}
 	return "", ""
 }

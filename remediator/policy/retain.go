@@ -160,13 +160,13 @@ func newNeeds(s Snapshot, now time.Time) needs {
 // record says whether a record may not be forgotten yet: one that is open, or holds its
 // hardware or lets go of it; one whose name a machine bears,
 // under which another would be taken for answered; one of a cell that is not seen; and
-// one that limit, cooldown, pace and the pods of its check may still ask for.
+// one that limit, cooldown, denials, pace and the pods of its check may still ask for.
 func (n needs) record(rem *api.Remediation) bool {
 	if !phase(rem).Final() || n.holds(rem) || n.written[rem.Name] || n.unread[rem.Spec.Target.Cell] {
 		return true
 	}
 	last := endedAt(rem, n.now)
-	if rem.Status.Phase == api.RemediationCancelled && tried(rem).IsZero() {
+	if rem.Status.Phase == api.RemediationCancelled && tried(rem).IsZero() && !keepsAway(rem) {
 		return n.now.Sub(last) < afterEnd
 	}
 	for _, t := range []time.Time{tried(rem), rem.Spec.Deadline.Time} {

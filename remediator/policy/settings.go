@@ -18,6 +18,9 @@ type settings struct {
 	name    string
 	paused  bool
 	observe bool
+	mode    api.PolicyMode
+	// expires is how long a proposal can be approved.
+	expires time.Duration
 	// perDay is how many repairs may begin in a day. Nil means any number.
 	perDay *int32
 	// upTo is the most destructive action that may be done. Empty means any.
@@ -37,9 +40,11 @@ func resolve(p *api.RemediationPolicy) settings {
 	s := settings{
 		name:        p.Name,
 		paused:      paused(p),
-		observe:     p.Spec.Mode != api.ModeAct,
+		observe:     p.Spec.Mode != api.ModeAct && !p.Spec.Mode.Proposes(),
 		steps:       ladder(&p.Spec),
 		window:      seconds(p.Spec.EscalationWindowSeconds, defaultWindow),
+		mode:        p.Spec.Mode,
+		expires:     seconds(p.Spec.Approval.ExpiresSeconds, 3600),
 		unhealthy:   seconds(p.Spec.UnhealthySeconds, 300),
 		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, defaultEvidenceAge),
 		percent:     defaultUnhealthyPercent,

@@ -69,6 +69,9 @@ func (r *run) overdue(rem *api.Remediation, d *Decision) (Reason, string) {
 
 // against says what speaks against a repair that is written down, by what is known now.
 func (r *run) against(rem *api.Remediation, p place, d *Decision) (Reason, string) {
+	if by := denial(rem, r.now); by != nil {
+		return ReasonDenied, "taken back by " + named(by)
+	}
 	if d == nil {
 		return ReasonNoPolicy, "no policy selects the machine any more"
 	}
@@ -107,14 +110,14 @@ func (r *run) settleRequest(rem *api.Remediation, p place, d *Decision) {
 		Cell: p.cell.Name, Namespace: p.machine.Namespace, Machine: p.machine.Name, UID: p.machine.UID, ID: rem.Name, Marked: withdrawing(rem),
 		Then: &Update{
 			Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationCancelled,
-			Reason: reason, Message: clip(message, 1024), Acted: true,
+			Reason: reason, Message: clip(message, 1024), Acted: true, Denial: denial(rem, r.now),
 		},
 	})
 }
 
 // defers leaves a machine for the next round, when its earlier record is closed.
 func (d *Decision) defers(name string) {
-	if d != nil && (d.Verdict == Act || d.Verdict == Escalate) {
+	if d != nil && (d.Verdict == Act || d.Verdict == Propose || d.Verdict == Escalate) {
 		d.Verdict, d.Reason, d.Name, d.Spec = Defer, ReasonInFlight, "", api.RemediationSpec{}
 		d.Message = name + " is being closed first"
 	}

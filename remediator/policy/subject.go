@@ -33,6 +33,8 @@ type subject struct {
 	// pending is the name of the repair that is written down and, as far as the
 	// node operator has said, not begun.
 	pending string
+	// consent is what people said to the repair.
+	consent consent
 	// standing means that its request is on the machine already, and lingers that one is
 	// of a repair that has ended.
 	standing, lingers bool

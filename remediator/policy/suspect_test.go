@@ -243,7 +243,7 @@ func TestTheLastLookSuspectsNothingThatItCannotCompare(t *testing.T) {
 	d := acts(plan)[0]
 	require.Equal(t, "mall-0-00", d.Machine.Name)
 	live := w.Clusters[slices.IndexFunc(w.Clusters, func(c policy.LiveCluster) bool { return c.Cluster == "mall-0" })]
-	f := policy.Fresh{Policy: &w.policies[0], Machine: d.Machine, Live: live, Budgets: w.Budgets}
+	f := policy.Fresh{Policy: &w.policies[0], Record: &api.Remediation{}, Machine: d.Machine, Live: live, Budgets: w.Budgets}
 	require.Empty(t, policy.Confirm(d, f, now).Message)
 }
 

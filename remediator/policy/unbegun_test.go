@@ -81,13 +81,13 @@ func TestOnlyWordsAreKnownAsSuch(t *testing.T) {
 
 func TestWithheldByTheLastLook(t *testing.T) {
 	_, rem := recorded(t)
-	u := policy.Withheld(rem, policy.ReasonLiveUnknown, "reading the Node: timeout")
+	u := policy.Withheld(rem, policy.ReasonLiveUnknown, "reading the Node: timeout", now)
 	require.Equal(t, api.RemediationPending, u.Phase)
 	require.Equal(t, "not begun: LiveUnknown: reading the Node: timeout", u.Message)
-	u = policy.Withheld(rem, policy.ReasonPaused, "cell cell-0 is paused or being deleted")
+	u = policy.Withheld(rem, policy.ReasonPaused, "cell cell-0 is paused or being deleted", now)
 	require.Equal(t, api.RemediationCancelled, u.Phase)
 	require.Equal(t, "cell cell-0 is paused or being deleted", u.Message)
-	require.LessOrEqual(t, len(policy.Withheld(rem, policy.ReasonRequestFailed, strings.Repeat("é", 4000)).Message), 1024)
+	require.LessOrEqual(t, len(policy.Withheld(rem, policy.ReasonRequestFailed, strings.Repeat("é", 4000), now).Message), 1024)
 }
 
 func TestWhatCouldNotBeCarriedOutIsAHold(t *testing.T) {

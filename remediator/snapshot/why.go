@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
@@ -72,7 +73,10 @@ func (v Verdict) decided(w *words, cell, machine string) {
 		}
 		found = true
 		w.say("%s, because of %s, by policy %s: %s", d.Verdict, d.Reason, d.Policy, d.Message)
-		if d.Remediation != "" {
+		switch {
+		case d.Verdict == policy.Propose:
+			w.say("What is proposed to people is %s, as Remediation %s.", d.Action, d.Remediation)
+		case d.Remediation != "":
 			w.say("What is done is %s, recorded as Remediation %s.", d.Action, d.Remediation)
 		}
 	}
@@ -180,9 +184,22 @@ func (s Snapshot) past(w *words, cell string, m policy.Machine) {
 			w.say("")
 			w.say("What was done before:")
 		}
-		w.say("- %s: %s, %s, recorded %s: %s", r.Name, phase(r), known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
+		w.say("- %s: %s, %s, recorded %s: %s", r.Name, r.CurrentPhase(), known(r.Status.Reason), s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
+		s.answers(w, r.Status)
 		if r.Spec.Snapshot != "" {
 			w.say("  It was decided on %s in the folder of --record.", r.Spec.Snapshot)
+		}
+	}
+}
+
+// answers says what people said of a repair.
+func (s Snapshot) answers(w *words, status api.RemediationStatus) {
+	for _, one := range []struct {
+		said string
+		by   *api.PersonRecord
+	}{{"approved", status.Approval}, {"denied", status.Denial}} {
+		if by := one.by; by != nil {
+			w.say("  It was %s by %s, %s; %s.", one.said, by.By, s.ago(by.At.Time), cmp.Or(by.Reason, "no reason is given"))
 		}
 	}
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
 	"github.com/pharos-fleet/pharos/remediator/snapshot"
 )
 
@@ -150,4 +152,31 @@ func TestWhyOfACluster(t *testing.T) {
 	said = whyOf(t, s, "cluster/shop")
 	require.Contains(t, said, "Nothing is decided of its machines")
 	require.Contains(t, said, "- Its API server was not asked: none of its nodes was suspected.")
+}
+
+// What is proposed is told as that, and what people said of it.
+func TestWhyOfAProposal(t *testing.T) {
+	s := read(t, strings.Replace(byHand(t), "mode: Act", "mode: Approve", 1))
+	said := whyOf(t, s, "machine/shop-03")
+	require.Contains(t, said, "Propose, because of ApprovalAwaited, by policy workers: Reboot is proposed to people, as shop-03-")
+	require.Contains(t, said, "What is proposed to people is Reboot, as Remediation shop-03-")
+
+	v := snapshot.VerdictOf(s.Decide(), s.Now)
+	require.Equal(t, policy.Propose, v.Decisions[0].Verdict)
+	var b strings.Builder
+	require.NoError(t, v.Text(&b))
+	require.Regexp(t, `Propose +ApprovalAwaited +shop-03 .* Reboot as shop-03-`, b.String())
+
+	d := s.Decide().Decisions[0]
+	rem := api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: d.Name, Annotations: map[string]string{api.AnnotationApprovedBy: "alice"}}, Spec: d.Spec}
+	rem.Status = api.RemediationStatus{Phase: api.RemediationPending, Reason: "Approved", Message: "approved by alice",
+		Approval: &api.PersonRecord{By: "alice", At: metav1.NewTime(s.Now.Add(-time.Minute)), Reason: "seen it"}}
+	s.Remediations = append(s.Remediations, rem)
+	var file bytes.Buffer
+	require.NoError(t, snapshot.Write(&file, s))
+	s, err := snapshot.Read(&file)
+	require.NoError(t, err)
+	said = whyOf(t, s, "machine/shop-03")
+	require.Contains(t, said, "Act, because of Unhealthy")
+	require.Contains(t, said, "  It was approved by alice, 1m0s before; seen it.")
 }

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -115,14 +114,10 @@ func (s Snapshot) clusterPast(w *words, cell, cluster string) {
 		w.say("Repairs of its machines:")
 	}
 	for _, r := range open {
-		w.say("- %s of machine %s: %s, %s, recorded %s: %s", r.Name, r.Spec.Target.Machine, phase(r), known(r.Status.Reason),
+		w.say("- %s of machine %s: %s, %s, recorded %s: %s", r.Name, r.Spec.Target.Machine, r.CurrentPhase(), known(r.Status.Reason),
 			s.ago(r.CreationTimestamp.Time), known(r.Status.Message))
 	}
 	for _, as := range slices.Sorted(maps.Keys(ended)) {
 		w.say("- %d ended as %s.", ended[as], as)
 	}
-}
-
-func phase(r api.Remediation) api.RemediationPhase {
-	return cmp.Or(r.Status.Phase, api.RemediationPending)
 }

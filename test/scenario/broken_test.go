@@ -92,6 +92,26 @@ func unlimited(policies []api.RemediationPolicy, s policy.Snapshot, now time.Tim
 	return policy.Decide([]api.RemediationPolicy{free}, s, now)
 }
 
+// bold takes what is proposed for decided.
+func bold(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	p := policy.Decide(policies, s, now)
+	for i := range p.Decisions {
+		if p.Decisions[i].Verdict == policy.Propose {
+			p.Decisions[i].Verdict = policy.Act
+		}
+	}
+	return p
+}
+
+// stubborn hears no denial.
+func stubborn(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	for i := range s.Remediations {
+		delete(s.Remediations[i].Annotations, api.AnnotationDeniedBy)
+		s.Remediations[i].Status.Denial = nil
+	}
+	return policy.Decide(policies, s, now)
+}
+
 // TestInvariantsBite lets decisions that are broken on purpose loose on the fleet.
 // The same days pass without a violation when the real ones are made.
 func TestInvariantsBite(t *testing.T) {
@@ -116,6 +136,8 @@ func TestInvariantsBite(t *testing.T) {
 		overWave:      {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},
 		pastLimit:     {unlimited, "fleet europe bank 4x5; policy limited; node shop-00 down; run 15m; node bank-00 down; run 7m"},
 		inIncident:    {heedless, "rack asia/rack-1 down; run 8m; node shop-00 up; node shop-01 up; node shop-02 up; node shop-03 up; run 2m"},
+		notApproved:   {bold, "policy asks; node shop-00 down; run 7m"},
+		wasDenied:     {stubborn, "policy asks; node shop-00 down; run 7m; person shop-00 approves; person shop-00 denies; run 7m"},
 		wasFrozen:     {deaf, "budget b {level: Fleet, freeze: Now, reason: drill}; node shop-00 down; run 7m"},
 	} {
 		t.Run(strings.ReplaceAll(rule, " ", "-"), func(t *testing.T) {

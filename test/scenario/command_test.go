@@ -39,6 +39,7 @@ func (f *fleet) command(line string) error {
 	run, ok := map[string]func() error{
 		"fleet":  func() error { return f.grow(name, what, words[3]) },
 		"node":   func() error { return f.strike(f.machine(name), what) },
+		"person": func() error { return f.person(name, what) },
 		"rack":   func() error { return f.strikeRack(name, what) },
 		"policy": func() error { return f.set(&f.policies[0], name) },
 		"budget": func() error { return f.setBudget(name, strings.TrimPrefix(line, "budget "+name)) },
@@ -149,6 +150,10 @@ func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 			{Action: api.ActionReboot, TimeoutSeconds: ptr.To(int32(600)), Attempts: ptr.To(int32(2))},
 			{Action: api.ActionReinstall, TimeoutSeconds: ptr.To(int32(900)), Attempts: ptr.To(int32(1))},
 		}
+	case "asks":
+		p.Spec.Mode = api.ModeApprove
+	case "recommends":
+		p.Spec.Mode = api.ModeRecommend
 	case "observes":
 		p.Spec.Mode = api.ModeObserve
 	case "paused":

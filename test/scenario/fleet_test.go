@@ -48,6 +48,7 @@ type fleet struct {
 	state map[string]string
 
 	remediator
+	people
 	transcript strings.Builder
 	violations []string
 }
@@ -87,6 +88,7 @@ func newFleet() *fleet {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	f := &fleet{
 		start: start, now: start, ahead: map[string]time.Duration{}, state: map[string]string{}, remediator: newRemediator(),
+		people:   people{map[string]time.Time{}, map[string]time.Time{}},
 		centrals: []*central{{"a", map[string]view{}}, {"b", map[string]view{}}},
 		policies: []api.RemediationPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}}},
 	}
@@ -222,15 +224,5 @@ func (f *fleet) record(name string) *api.Remediation {
 	return f.records[i]
 }
 
-// phase is how far a record is; one that says nothing is Pending, save one by which
-// nothing is to be done.
-func phase(rem *api.Remediation) api.RemediationPhase {
-	switch {
-	case rem.Status.Phase != "":
-	case rem.Spec.Action == api.ActionEscalate:
-		return api.RemediationEscalated
-	default:
-		return api.RemediationPending
-	}
-	return rem.Status.Phase
-}
+// phase is how far a record is.
+func phase(rem *api.Remediation) api.RemediationPhase { return rem.CurrentPhase() }

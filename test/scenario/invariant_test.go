@@ -50,6 +50,7 @@ func (f *fleet) judge(m *machine, d policy.Decision) {
 	f.judgeEvidence(m)
 	f.judgeLive(m)
 	f.judgeSelection(m, &f.policies[0])
+	f.judgeConsent(m, rem, &f.policies[0])
 	f.judgeLimit(m, &f.policies[0])
 	f.judgePause(m, &f.policies[0])
 	f.judgeShare(m)
@@ -96,7 +97,7 @@ func (f *fleet) judgeSelection(m *machine, p *api.RemediationPolicy) {
 	some := len(p.Spec.Cells)+len(p.Spec.Pools) > 0 &&
 		(len(p.Spec.Cells) == 0 || slices.Contains(p.Spec.Cells, m.cell)) &&
 		(len(p.Spec.Pools) == 0 || slices.Contains(p.Spec.Pools, m.Pool))
-	if p.Spec.Mode != api.ModeAct && p.Spec.Mode != api.ModeActLimited ||
+	if !slices.Contains([]api.PolicyMode{api.ModeApprove, api.ModeActLimited, api.ModeAct}, p.Spec.Mode) ||
 		p.Spec.MatchAll != api.MatchAllMachines && !some {
 		f.violate(notSelected, "%s by policy %s", m.Name, p.Name)
 	}
@@ -152,7 +153,7 @@ func (f *fleet) judgeShare(m *machine) {
 // repairing says whether a repair of the machine is asked for, runs or is to be verified.
 func (f *fleet) repairing(m *machine) bool {
 	return m.Request != nil || m.job != nil || slices.ContainsFunc(f.records, func(r *api.Remediation) bool {
-		return r.Spec.Target.MachineUID == m.UID && !phase(r).Final() && phase(r) != api.RemediationPending
+		return r.Spec.Target.MachineUID == m.UID && !phase(r).Final() && phase(r) != api.RemediationPending && phase(r) != api.RemediationProposed
 	})
 }
 
@@ -222,9 +223,10 @@ func (f *fleet) judgeStanding() {
 			busy[cluster] = m.Name
 		}
 	}
+	f.judgeProposals()
 	for _, rem := range f.records {
 		uid := rem.Spec.Target.MachineUID
-		if phase(rem).Final() {
+		if phase(rem).Final() || phase(rem) == api.RemediationProposed {
 			continue
 		}
 		if open[uid] != "" {

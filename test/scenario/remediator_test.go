@@ -51,6 +51,8 @@ func (f *fleet) round() {
 			f.act(d)
 		case d.Verdict == policy.Escalate && !d.Recorded && f.write(func() { f.keep(d) }):
 			f.update(policy.EscalationOf(f.record(d.Name)))
+		case d.Verdict == policy.Propose && !d.Recorded && f.record(d.Name) == nil:
+			f.write(func() { f.keep(d) })
 		}
 	}
 	if f.writes == 0 {
@@ -104,7 +106,7 @@ func (f *fleet) act(d policy.Decision) {
 	}
 	seen := f.confirm(d, f.fresh(m, d), f.clock())
 	if rem := f.record(d.Name); seen.Reason != "" && rem != nil {
-		f.update(policy.Withheld(rem, seen.Reason, seen.Message))
+		f.update(policy.Withheld(rem, seen.Reason, seen.Message, f.clock()))
 		f.write(func() { f.release(d.Name) })
 		return
 	}
@@ -117,12 +119,16 @@ func (f *fleet) act(d policy.Decision) {
 
 func (f *fleet) keep(d policy.Decision) {
 	f.records = append(f.records, &api.Remediation{ObjectMeta: metav1.ObjectMeta{Name: d.Name}, Spec: d.Spec})
+	if d.Verdict == policy.Propose {
+		f.say("%s is proposed for %s", f.alias(d.Name), d.Machine.Name)
+		return
+	}
 	f.say("%s is recorded for %s", f.alias(d.Name), d.Machine.Name)
 }
 
 func (f *fleet) fresh(m *machine, d policy.Decision) policy.Fresh {
 	return policy.Fresh{
-		Policy: &f.policies[0], Budgets: slices.Clone(f.budgets), CellPaused: f.state["cell "+m.cell] == "paused", ClusterPaused: f.state["cluster "+m.Cluster] == "paused",
+		Policy: &f.policies[0], Record: f.record(d.Name), Budgets: slices.Clone(f.budgets), CellPaused: f.state["cell "+m.cell] == "paused", ClusterPaused: f.state["cluster "+m.Cluster] == "paused",
 		Machine: m.Machine, Live: f.read(m.cell, m.Cluster, d.Nodes()),
 	}
 }
@@ -154,7 +160,7 @@ func (f *fleet) withdraw(w policy.Withdrawal) {
 // update leaves out what would only reword a record that waits.
 func (f *fleet) update(u policy.Update) {
 	rem := f.record(u.Name)
-	if rem == nil || rem.Status.Phase.Final() || u.Reworded {
+	if rem == nil || rem.Status.Phase.Final() || u.Reworded || u.Proposal && phase(rem) != api.RemediationProposed {
 		return
 	}
 	f.write(func() {
@@ -168,6 +174,12 @@ func (f *fleet) update(u policy.Update) {
 
 func apply(s *api.RemediationStatus, u policy.Update, now metav1.Time) {
 	s.Phase, s.Reason, s.Message = u.Phase, string(u.Reason), u.Message
+	if s.Approval == nil && u.Approval != nil {
+		s.Approval, s.Deadline = u.Approval, &metav1.Time{Time: u.Deadline}
+	}
+	if s.Denial == nil {
+		s.Denial = u.Denial
+	}
 	if s.ActedAt == nil && u.Acted {
 		s.ActedAt = &now
 	}

@@ -151,3 +151,26 @@ func TestKilledWhileItEscalates(t *testing.T) {
 	}
 	require.Greater(t, writes, 18, "three steps of at least six writes")
 }
+
+// TestKilledWhileAPersonIsAsked does the same where a person has to approve, which
+// somebody does after ten minutes. Nothing is done before, and once after.
+func TestKilledWhileAPersonIsAsked(t *testing.T) {
+	writes := 0
+	for killed := true; killed; writes++ {
+		f := newFleet()
+		f.addCluster("asia", "shop", 4, 5)
+		f.must("policy asks")
+		f.must("node shop-03 down")
+		f.must("kill-after " + strconv.Itoa(writes))
+		f.must("run 10m")
+		require.Empty(t, f.asked)
+		f.must("person shop-03 approves")
+		f.must("run 20m")
+		killed = f.writes < 0
+		require.Empty(t, f.violations, "killed after %d writes:\n%s", writes, &f.transcript)
+		require.NoError(t, f.expect("repair-1 Succeeded Verified"), "killed after %d writes:\n%s", writes, &f.transcript)
+		require.Len(t, f.records, 1)
+		require.Equal(t, 2, f.machines[3].boots, "killed after %d writes:\n%s", writes, &f.transcript)
+	}
+	require.Greater(t, writes, 7, "those of an act, and a proposal and its approval")
+}
