@@ -122,7 +122,10 @@ func testApprovedInVain(t *testing.T, config *rest.Config) {
 		change func(f *fleet, c *Controller)
 		want   policy.Reason
 	}{
-		"expired": {func(_ *fleet, c *Controller) { c.now = func() time.Time { return time.Now().Add(61 * time.Minute) } }, policy.ReasonProposalExpired},
+		"expired": {func(_ *fleet, c *Controller) {
+			// An hour passed in which no round came.
+			c.clock, c.now = clock{}, func() time.Time { return time.Now().Add(61 * time.Minute) }
+		}, policy.ReasonProposalExpired},
 		"denied": {func(f *fleet, _ *Controller) {
 			rem := f.one()
 			rem.Annotations[api.AnnotationDeniedBy] = "bob"
