@@ -27,7 +27,7 @@ SLOWEST = ./operator/federation ./edge/agent ./remediator/controller ./operator/
 UNIT = packages="$(SLOWEST) $$(go list ./... | grep -v -E '/pharos/(test/.*|rules(/.*)?|dashboards|cascade|central|edge|edge/agent|operator/(tree|federation|cell)|remediator/controller)$$')"
 # Tests of the whole: stock servers that wait for each other, and share objects with
 # bin/pharos. The longest begin first here, too.
-LONGEST = ./test/tiers ./test/links ./test/split
+LONGEST = ./test/links ./test/split
 WHOLE = packages="$(LONGEST) $$(go list ./test/... | grep -v -E '/test/(e2e|tiers|links|split)$$')"
 # The packages that have a benchmark: linking the tests of the others takes
 # longer than every benchmark together. Those of a whole fleet are run apart: one
@@ -66,10 +66,12 @@ test-end-to-end:
 	@go test $(RACE) -count=1 -timeout 15m -v ./test/e2e/... > $(END_TO_END) 2>&1 && ended=$$? || ended=$$?; \
 		cat $(END_TO_END); exit $$ended
 
-# Real servers whose intervals are a second: no more at once than the processors carry.
+# Real servers whose intervals are a second: no more at once than the processors carry. The
+# tiers run alone: they are told what has ended by what does not come for four intervals.
 .PHONY: test-whole
 test-whole:
 	@$(call say,tiers · links · splits · sources on real servers · a fleet through bad days)
+	@go test -trimpath -timeout 15m ./test/tiers
 	@$(WHOLE); go test -trimpath -p 2 -timeout 15m $$packages
 
 .PHONY: test-units
