@@ -44,7 +44,7 @@ func (r *run) reportBudgets() {
 func (r *run) reportAge() time.Duration {
 	age := time.Duration(0)
 	for _, p := range r.policies {
-		age = max(age, resolve(p).evidenceAge)
+		age = max(age, evidenceAge(p))
 	}
 	return cmp.Or(age, seconds(nil, defaultEvidenceAge))
 }

@@ -302,7 +302,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.budget(s, p) },
 		func() (Reason, string) { return r.suspectPath(s) },
 		func() (Reason, string) { return s.provable(r.now) },
-		func() (Reason, string) { return s.rollOut() },
+		s.rollOut,
 		func() (Reason, string) { return r.denied(s) },
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.failing(s, p) },

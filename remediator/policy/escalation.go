@@ -180,19 +180,19 @@ func (ix *index) concluded(rem *api.Remediation) (concluded, runs bool) {
 // follows says whether the next step follows the named repair, without a pause.
 func (t tries) follows(name string) bool { return t.latest != nil && t.latest.Name == name }
 
-// next is the step that is due; false means that none is left, with the reason why.
-func (t tries) next(steps []step) (step, string, bool) {
+// next is the step that is due, or why none is.
+func (t tries) next(steps []step) (due step, exhausted string) {
 	if t.unproven != nil {
 		return steps[0], fmt.Sprintf("%s of %s ended as %s, so that it is not known what it did, and nothing may follow it",
-			t.unproven.Spec.Action, t.unproven.Name, t.unproven.Status.Reason), false
+			t.unproven.Spec.Action, t.unproven.Name, t.unproven.Status.Reason)
 	}
 	for _, one := range steps {
 		beyond := t.failed != nil && rank(t.failed.Spec.Action) >= rank(one.action)
 		if !beyond && t.helped[one.action] < one.attempts {
-			return one, "", true
+			return one, ""
 		}
 	}
-	return steps[0], "no step of the escalation is left: " + t.history(steps), false
+	return steps[0], "no step of the escalation is left: " + t.history(steps)
 }
 
 // history says what was tried in vain.
@@ -219,14 +219,7 @@ func (r *run) escalate(s *subject) {
 }
 
 // choose takes the step that is due.
-func (s *subject) choose() {
-	s.step, s.exhausted = step{}, ""
-	one, why, left := s.tries.next(s.settings.steps)
-	s.step = one
-	if !left {
-		s.exhausted = why
-	}
-}
+func (s *subject) choose() { s.step, s.exhausted = s.tries.next(s.settings.steps) }
 
 // rollOut leaves nodes alone that a roll-out is about to replace, or has broken. Since when
 // it goes on nobody writes down, so that nothing is concluded from its length.

@@ -252,8 +252,8 @@ func missingLive(rem *api.Remediation, live liveFact, age time.Duration, now tim
 func (r *run) evidenceAge(name string) time.Duration {
 	for _, p := range r.policies {
 		if p.Name == name {
-			return resolve(p).evidenceAge
+			return evidenceAge(p)
 		}
 	}
-	return resolve(&api.RemediationPolicy{}).evidenceAge
+	return evidenceAge(&api.RemediationPolicy{})
 }

@@ -98,10 +98,7 @@ func (r *run) propose(d *Decision, s subject, p place) {
 
 // settleProposals says what becomes of every open proposal.
 func (r *run) settleProposals() {
-	decided := map[string]*Decision{}
-	for i := range r.plan.Decisions {
-		decided[r.plan.Decisions[i].Machine.UID] = &r.plan.Decisions[i]
-	}
+	decided := r.decided()
 	for _, rem := range r.ix.proposals {
 		d := decided[rem.Spec.Target.MachineUID]
 		u := r.settleProposal(rem, d)

@@ -46,8 +46,8 @@ func resolve(p *api.RemediationPolicy) settings {
 		mode:        p.Spec.Mode,
 		expires:     seconds(p.Spec.Approval.ExpiresSeconds, 3600),
 		unhealthy:   seconds(p.Spec.UnhealthySeconds, 300),
-		evidenceAge: seconds(p.Spec.MaxEvidenceAgeSeconds, defaultEvidenceAge),
-		percent:     defaultUnhealthyPercent,
+		evidenceAge: evidenceAge(p),
+		percent:     unhealthyPercent(p),
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
 
 		verification: p.Spec.Verification,
@@ -56,10 +56,20 @@ func resolve(p *api.RemediationPolicy) settings {
 		// The API refuses a mode without its limit, and so does this.
 		s.perDay, s.upTo, s.observe = p.Spec.Limit.PerDay, p.Spec.Limit.Action, p.Spec.Limit.PerDay == nil
 	}
-	if p.Spec.MaxUnhealthyPercent != nil {
-		s.percent = int(*p.Spec.MaxUnhealthyPercent)
-	}
 	return s
+}
+
+// unhealthyPercent is the share of a rack or a cluster that a policy allows.
+func unhealthyPercent(p *api.RemediationPolicy) int {
+	if p.Spec.MaxUnhealthyPercent != nil {
+		return int(*p.Spec.MaxUnhealthyPercent)
+	}
+	return defaultUnhealthyPercent
+}
+
+// evidenceAge is the age at which a policy no longer counts an observation.
+func evidenceAge(p *api.RemediationPolicy) time.Duration {
+	return seconds(p.Spec.MaxEvidenceAgeSeconds, defaultEvidenceAge)
 }
 
 // paused also holds for a policy that is on its way out.

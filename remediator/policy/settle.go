@@ -14,10 +14,7 @@ import (
 // learned against them. Once the request stands, anything but "still unhealthy
 // and allowed" takes it away.
 func (r *run) settle(waiting []*api.Remediation) {
-	decided, done := map[string]*Decision{}, map[string]bool{}
-	for i := range r.plan.Decisions {
-		decided[r.plan.Decisions[i].Machine.UID] = &r.plan.Decisions[i]
-	}
+	decided, done := r.decided(), map[string]bool{}
 	for _, rem := range waiting {
 		uid := rem.Spec.Target.MachineUID
 		p, d := r.ix.byUID[uid], decided[uid]
@@ -35,6 +32,15 @@ func (r *run) settle(waiting []*api.Remediation) {
 	r.plan.Decisions = slices.DeleteFunc(r.plan.Decisions, func(d Decision) bool {
 		return d.Reason == ReasonRecovered || done[d.Machine.UID]
 	})
+}
+
+// decided are the decisions of the plan, by machine, for as long as none is taken out.
+func (r *run) decided() map[string]*Decision {
+	all := make(map[string]*Decision, len(r.plan.Decisions))
+	for i := range r.plan.Decisions {
+		all[r.plan.Decisions[i].Machine.UID] = &r.plan.Decisions[i]
+	}
+	return all
 }
 
 func (r *run) settleRecord(rem *api.Remediation, p place, d *Decision) {

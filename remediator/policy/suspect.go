@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 )
@@ -114,14 +115,14 @@ func (c *correlation) count(s shared) *census {
 // sick are the machines in use that every central calls unhealthy, freshly, and of which
 // the cluster's own API server does not say that they are well.
 func (r *run) sick() map[*Machine]place {
-	found := map[*Machine]place{}
+	found, age := map[*Machine]place{}, r.reportAge()
 	for i := range r.ix.centrals {
 		for ref := range r.ix.centrals[i].unhealthy {
 			on := r.ix.on(ref)
 			if len(on) == 0 || found[on[0].machine].machine != nil || r.ix.liveReady(ref) {
 				continue
 			}
-			if f, _, _ := agree(r.ix.facts(ref), ref, r.reportAge(), r.now); f != findingUnhealthy {
+			if f, _, _ := agree(r.ix.facts(ref), ref, age, r.now); f != findingUnhealthy {
 				continue
 			}
 			for _, p := range on {
@@ -138,7 +139,7 @@ func (r *run) sick() map[*Machine]place {
 func (r *run) accuse(c *correlation, p place) {
 	percent, cluster := defaultUnhealthyPercent, p.cell.Name+"/"+p.machine.Cluster
 	if speaks := r.policyFor(p); speaks != nil {
-		percent = resolve(speaks).percent
+		percent = unhealthyPercent(speaks)
 	}
 	for _, s := range p.shares() {
 		if s.name != "" {
@@ -160,8 +161,9 @@ func (n *census) accused(cluster string, percent int) {
 // accuseDown accuses the path to clusters of which every central freshly says that
 // their own cell does not see them.
 func (r *run) accuseDown(c *correlation) {
-	for ref := range r.gate(r.reportAge()).dark {
-		if places := r.ix.clusters[ref].places; len(places) > 0 && r.down(ref) {
+	age := r.reportAge()
+	for ref := range r.gate(age).dark {
+		if places := r.ix.clusters[ref].places; len(places) > 0 && r.down(ref, age) {
 			n := c.count(places[0].shares()[pathShare])
 			n.down = true
 			c.count(places[0].shares().parent(pathShare))
@@ -170,10 +172,10 @@ func (r *run) accuseDown(c *correlation) {
 	}
 }
 
-func (r *run) down(ref clusterRef) bool {
+func (r *run) down(ref clusterRef, age time.Duration) bool {
 	node := NodeRef{Cell: ref.cell, Cluster: ref.cluster}
 	for _, f := range r.ix.facts(node) {
-		if reason, _ := f.silent(node); reason != "" || f.stale(r.reportAge(), r.now) != "" || f.up.Up {
+		if reason, _ := f.silent(node); reason != "" || f.stale(age, r.now) != "" || f.up.Up {
 			return false
 		}
 	}

@@ -26,7 +26,7 @@ type unseen struct {
 // listed or that some central does not see freshly. Such a cell shows no
 // unhealthy machine, so that without this its silence would pass for health.
 func (r *run) unseenBy(p *api.RemediationPolicy) []unseen {
-	maxAge := resolve(p).evidenceAge
+	maxAge := evidenceAge(p)
 	var found []unseen
 	for _, cell := range r.ix.cells {
 		if reason, message := r.ix.unseenFor(cell, maxAge, r.now); reason != "" && touches(p, cell) {
