@@ -54,8 +54,8 @@ func outcomes(s snapshot.Snapshot, plan policy.Plan) map[machine]Side {
 	all := map[machine]Side{}
 	for i := range s.Remediations {
 		rem := &s.Remediations[i]
-		if status := rem.Status; !status.Phase.Final() {
-			all[target(rem.Spec.Target)] = Side{Outcome{Phase: cmp.Or(status.Phase, api.RemediationPending), Reason: policy.Reason(status.Reason)}, status.Message}
+		if phase := rem.CurrentPhase(); !phase.Final() {
+			all[target(rem.Spec.Target)] = Side{Outcome{Phase: phase, Reason: policy.Reason(rem.Status.Reason)}, rem.Status.Message}
 		}
 	}
 	for _, u := range plan.Updates {

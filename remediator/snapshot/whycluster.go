@@ -101,10 +101,10 @@ func (s Snapshot) clusterPast(w *words, cell, cluster string) {
 	var open []api.Remediation
 	ended := map[api.RemediationPhase]int{}
 	for _, r := range s.Remediations {
-		switch t := r.Spec.Target; {
+		switch t, phase := r.Spec.Target, r.CurrentPhase(); {
 		case t.Cell != cell || t.Cluster != cluster:
-		case r.Status.Phase.Final():
-			ended[r.Status.Phase]++
+		case phase.Final():
+			ended[phase]++
 		default:
 			open = append(open, r)
 		}
