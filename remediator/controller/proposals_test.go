@@ -243,7 +243,7 @@ func testProposalThatMovedOn(t *testing.T, config *rest.Config) {
 	f.round(c)
 	f.round(c)
 	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
-	late := policy.Update{Name: name, Proposal: true, Phase: api.RemediationCancelled, Reason: policy.ReasonProposalExpired, Message: "nobody approved it"}
+	late := policy.Update{Name: name, From: api.RemediationProposed, Phase: api.RemediationCancelled, Reason: policy.ReasonProposalExpired, Message: "nobody approved it"}
 	require.NoError(t, c.updateOne(context.WithoutCancel(t.Context()), late))
 	require.Equal(t, api.RemediationActing, f.one().Status.Phase)
 }

@@ -28,9 +28,8 @@ var ErrForeign = errors.New("a record of this name exists for another repair")
 // ErrChanged means that the record is further than it was when the update was decided.
 var ErrChanged = errors.New("the record has changed since it was decided on")
 
-// ErrEnded means that the record has ended and cannot change any more, or is no
-// proposal any more.
-var ErrEnded = errors.New("the record has ended, or has gone on")
+// ErrEnded means that the record has ended and cannot change any more.
+var ErrEnded = errors.New("the record has ended")
 
 // Ledger keeps Remediations and reservations in the hub.
 type Ledger struct {
@@ -102,7 +101,7 @@ func (l *Ledger) Update(ctx context.Context, u policy.Update, now time.Time) (*a
 	if err := l.hub.Get(ctx, client.ObjectKey{Name: u.Name}, &rem); err != nil {
 		return nil, Change{}, fmt.Errorf("reading remediation %s: %w", u.Name, err)
 	}
-	if rem.Status.Phase.Final() || u.Proposal && rem.CurrentPhase() != api.RemediationProposed {
+	if rem.Status.Phase.Final() {
 		return nil, Change{}, fmt.Errorf("updating remediation %s: %w", u.Name, ErrEnded)
 	}
 	if u.From != "" && rem.CurrentPhase() != u.From {

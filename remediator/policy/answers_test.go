@@ -147,7 +147,7 @@ func TestProposalsChangeNothingOfWhatIsDone(t *testing.T) {
 			require.Contains(t, acted(before), name)
 		}
 		for _, u := range after.Updates {
-			require.False(t, u.Proposal && !u.Phase.Final(), "%s %s", u.Name, u.Phase)
+			require.False(t, u.From == api.RemediationProposed && !u.Phase.Final(), "%s %s", u.Name, u.Phase)
 		}
 		require.Equal(t, withdrawals(before), withdrawals(after))
 	})

@@ -125,9 +125,6 @@ type Update struct {
 	Confirmation []api.SignalRecord
 	// Verification is the evidence that closes the repair.
 	Verification []api.SignalRecord
-	// Proposal means that the record is one, as far as was known: where it is not any
-	// more, another leader was faster, and nothing of this is written down.
-	Proposal bool
 	// Approval and Denial are what a person said. Nil leaves what is written down.
 	Approval, Denial *api.PersonRecord
 	// Deadline is that of a proposal that was approved. Zero leaves what is written down.

@@ -102,7 +102,6 @@ func (r *run) settleProposals() {
 	for _, rem := range r.ix.proposals {
 		d := decided[rem.Spec.Target.MachineUID]
 		u := r.settleProposal(rem, d)
-		u.Proposal = true
 		switch {
 		case u.Phase.Final():
 			if d != nil && d.Policy == rem.Spec.PolicyName {

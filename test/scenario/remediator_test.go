@@ -160,7 +160,7 @@ func (f *fleet) withdraw(w policy.Withdrawal) {
 // update leaves out what would only reword a record that waits.
 func (f *fleet) update(u policy.Update) {
 	rem := f.record(u.Name)
-	if rem == nil || rem.Status.Phase.Final() || u.Reworded || u.Proposal && phase(rem) != api.RemediationProposed {
+	if rem == nil || rem.Status.Phase.Final() || u.Reworded || u.From != "" && phase(rem) != u.From {
 		return
 	}
 	f.write(func() {
