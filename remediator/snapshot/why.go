@@ -102,13 +102,7 @@ func (v Verdict) policies(w *words) {
 
 // evidence says what each witness knew.
 func (s Snapshot) evidence(w *words, cell policy.Cell, m policy.Machine) {
-	w.say("What was known:")
-	if cell.Err != "" {
-		w.say("- The inventory of cell %s could not be read: %s", cell.Name, cell.Err)
-	}
-	for _, c := range s.Centrals {
-		w.say("- %s", s.central(c, cell.Name, m))
-	}
+	s.inventoryAndCentrals(w, cell, func(c policy.Central) string { return s.central(c, cell.Name, m) })
 	live := false
 	for _, c := range s.Clusters {
 		if c.Cell == cell.Name && c.Cluster == m.Cluster {
@@ -119,15 +113,32 @@ func (s Snapshot) evidence(w *words, cell policy.Cell, m policy.Machine) {
 	if !live {
 		w.say("- The API server of cluster %s was not asked: none of its nodes was suspected.", m.Cluster)
 	}
+	s.budgetsRead(w)
+}
+
+// inventoryAndCentrals says whether the cell was read, and what each central that answered
+// said.
+func (s Snapshot) inventoryAndCentrals(w *words, cell policy.Cell, said func(policy.Central) string) {
+	w.say("What was known:")
+	if cell.Err != "" {
+		w.say("- The inventory of cell %s could not be read: %s", cell.Name, cell.Err)
+	}
+	for _, c := range s.Centrals {
+		if c.Err != "" {
+			w.say("- Central %s did not answer: %s", c.Name, c.Err)
+		} else {
+			w.say("- %s", said(c))
+		}
+	}
+}
+
+func (s Snapshot) budgetsRead(w *words) {
 	if s.BudgetsErr != "" {
 		w.say("- Budgets could not be read: %s", s.BudgetsErr)
 	}
 }
 
 func (s Snapshot) central(c policy.Central, cell string, m policy.Machine) string {
-	if c.Err != "" {
-		return fmt.Sprintf("Central %s did not answer: %s", c.Name, c.Err)
-	}
 	for _, n := range c.Unhealthy {
 		if n.Cell == cell && n.Cluster == m.Cluster && n.Node == m.Node {
 			return fmt.Sprintf("Central %s %s, and lists the node as unhealthy (%s), %s.", c.Name, s.heard(c, cell), known(n.Reason), s.ago(n.At))

@@ -44,23 +44,12 @@ func (v Verdict) decidedIn(w *words, cell, cluster string) {
 }
 
 func (s Snapshot) clusterEvidence(w *words, cell policy.Cell, cluster string) {
-	w.say("What was known:")
-	if cell.Err != "" {
-		w.say("- The inventory of cell %s could not be read: %s", cell.Name, cell.Err)
-	}
-	for _, c := range s.Centrals {
-		w.say("- %s", s.centralOn(c, cell.Name, cluster))
-	}
+	s.inventoryAndCentrals(w, cell, func(c policy.Central) string { return s.centralOn(c, cell.Name, cluster) })
 	w.say("- %s", s.readOf(cell.Name, cluster))
-	if s.BudgetsErr != "" {
-		w.say("- Budgets could not be read: %s", s.BudgetsErr)
-	}
+	s.budgetsRead(w)
 }
 
 func (s Snapshot) centralOn(c policy.Central, cell, cluster string) string {
-	if c.Err != "" {
-		return fmt.Sprintf("Central %s did not answer: %s", c.Name, c.Err)
-	}
 	up := "does not know the cluster"
 	for _, u := range c.ClustersUp {
 		if u.Cell == cell && u.Cluster == cluster {
