@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -109,68 +110,58 @@ func anyOrder(t *testing.T, fleet, events []string, seed uint64) int {
 	return len(f.asked)
 }
 
-// Case C24: killed anywhere.
-// TestKilledBetweenAnyTwoWrites kills the remediator before its first write, after
-// it, after its second and so on. Each time the next one goes on from what is
-// written down, and the node is rebooted once.
-func TestKilledBetweenAnyTwoWrites(t *testing.T) {
+// killedAnywhere lets days pass on a fleet, again and again, with the remediator killed before
+// its first write, after it, after its second and so on; the next one goes on from what is
+// written down. It returns how many writes there are.
+func killedAnywhere(t *testing.T, before, days []string, then func(f *fleet, where string)) int {
 	writes := 0
 	for killed := true; killed; writes++ {
 		f := newFleet()
 		f.addCluster("asia", "shop", 4, 5)
-		f.must("node shop-03 down")
-		f.must("kill-after " + strconv.Itoa(writes))
-		f.must("run 20m")
+		for _, line := range slices.Concat(before, []string{"kill-after " + strconv.Itoa(writes)}, days) {
+			f.must(line)
+		}
 		killed = f.writes < 0
-		require.Empty(t, f.violations, "killed after %d writes:\n%s", writes, &f.transcript)
-		require.NoError(t, f.expect("repair-1 Succeeded Verified"), "killed after %d writes:\n%s", writes, &f.transcript)
-		require.Len(t, f.records, 1)
-		require.Equal(t, 2, f.machines[3].boots, "killed after %d writes:\n%s", writes, &f.transcript)
+		where := fmt.Sprintf("killed after %d writes:\n%s", writes, &f.transcript)
+		require.Empty(t, f.violations, where)
+		then(f, where)
 	}
+	return writes
+}
+
+// Case C24: killed anywhere.
+// TestKilledBetweenAnyTwoWrites sees to it that the node is rebooted once.
+func TestKilledBetweenAnyTwoWrites(t *testing.T) {
+	writes := killedAnywhere(t, []string{"node shop-03 down"}, []string{"run 20m"}, func(f *fleet, where string) {
+		f.requireOneReboot(t, where)
+	})
 	require.Greater(t, writes, 5, "record, request, and at least three updates are writes")
 }
 
+// requireOneReboot is of shop-03, which was down.
+func (f *fleet) requireOneReboot(t *testing.T, where string) {
+	require.NoError(t, f.expect("repair-1 Succeeded Verified"), where)
+	require.Len(t, f.records, 1)
+	require.Equal(t, 2, f.machines[3].boots, where)
+}
+
 // Case C22: killed anywhere, nothing is tried twice.
-// TestKilledWhileItEscalates does the same until the last step has failed. Nothing is tried
-// twice, and the machine is handed to people once.
+// TestKilledWhileItEscalates goes on until the last step has failed. Nothing is tried twice,
+// and the machine is handed to people once.
 func TestKilledWhileItEscalates(t *testing.T) {
-	writes := 0
-	for killed := true; killed; writes++ {
-		f := newFleet()
-		f.addCluster("asia", "shop", 4, 5)
-		f.must("policy steps")
-		f.must("node shop-03 dead")
-		f.must("kill-after " + strconv.Itoa(writes))
-		f.must("run 50m")
-		killed = f.writes < 0
-		require.Empty(t, f.violations, "killed after %d writes:\n%s", writes, &f.transcript)
-		require.NoError(t, f.expect("shop-03 Escalate Escalated"), "killed after %d writes:\n%s", writes, &f.transcript)
+	writes := killedAnywhere(t, []string{"policy steps", "node shop-03 dead"}, []string{"run 50m"}, func(f *fleet, where string) {
+		require.NoError(t, f.expect("shop-03 Escalate Escalated"), where)
 		require.Len(t, f.records, 4)
 		require.Len(t, f.asked, 3)
 		require.Equal(t, api.RemediationEscalated, f.records[3].Status.Phase)
-	}
+	})
 	require.Greater(t, writes, 18, "three steps of at least six writes")
 }
 
-// TestKilledWhileAPersonIsAsked does the same where a person has to approve, which
-// somebody does after ten minutes. Nothing is done before, and once after.
+// TestKilledWhileAPersonIsAsked has a person approve after ten minutes. Nothing is done
+// before, and once after.
 func TestKilledWhileAPersonIsAsked(t *testing.T) {
-	writes := 0
-	for killed := true; killed; writes++ {
-		f := newFleet()
-		f.addCluster("asia", "shop", 4, 5)
-		f.must("policy asks")
-		f.must("node shop-03 down")
-		f.must("kill-after " + strconv.Itoa(writes))
-		f.must("run 10m")
-		require.Empty(t, f.asked)
-		f.must("person shop-03 approves")
-		f.must("run 20m")
-		killed = f.writes < 0
-		require.Empty(t, f.violations, "killed after %d writes:\n%s", writes, &f.transcript)
-		require.NoError(t, f.expect("repair-1 Succeeded Verified"), "killed after %d writes:\n%s", writes, &f.transcript)
-		require.Len(t, f.records, 1)
-		require.Equal(t, 2, f.machines[3].boots, "killed after %d writes:\n%s", writes, &f.transcript)
-	}
+	writes := killedAnywhere(t, []string{"policy asks", "node shop-03 down"}, []string{"run 10m", "expect requests 0", "person shop-03 approves", "run 20m"},
+		func(f *fleet, where string) { f.requireOneReboot(t, where) })
 	require.Greater(t, writes, 7, "those of an act, and a proposal and its approval")
 }
