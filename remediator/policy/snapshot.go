@@ -88,13 +88,16 @@ func FromMachine(m *api.Machine) Machine {
 		HardwareID: m.Spec.HardwareID, ProviderID: m.Spec.ProviderID,
 		Zone: m.Spec.FailureDomain.Zone, Rack: m.Spec.FailureDomain.Rack,
 		Switch: m.Spec.FailureDomain.Switch, Power: m.Spec.FailureDomain.Power,
-		InUse: m.Spec.State != api.MachineStandby,
-		ControlPlane: slices.ContainsFunc(m.Spec.Roles, func(role string) bool {
-			return role == "control-plane" || role == "master" || role == "etcd"
-		}),
-		Paused: paused, Deleting: m.DeletionTimestamp != nil,
+		InUse:        m.Spec.State != api.MachineStandby,
+		ControlPlane: slices.ContainsFunc(m.Spec.Roles, ControlPlaneRole),
+		Paused:       paused, Deleting: m.DeletionTimestamp != nil,
 		Request: m.Spec.Remediation, Response: m.Status.Remediation,
 	}
+}
+
+// ControlPlaneRole says whether a role is part of a control plane, of a Machine as of a Node.
+func ControlPlaneRole(role string) bool {
+	return role == "control-plane" || role == "master" || role == "etcd"
 }
 
 // bears says whether the name of a repair stands on the machine, asked for or answered.

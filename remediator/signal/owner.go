@@ -3,11 +3,13 @@ package signal
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
 // mark is what another controller leaves on a Node while it works on it, by the name that
@@ -40,10 +42,10 @@ func owner(n *corev1.Node) string {
 	return ""
 }
 
-// controlPlane says whether a node or machine is part of a control plane.
+// controlPlane says whether a node is part of a control plane.
 func controlPlane(n *corev1.Node) bool {
-	for _, role := range []string{"control-plane", "master", "etcd"} {
-		if _, is := n.Labels["node-role.kubernetes.io/"+role]; is {
+	for label := range n.Labels {
+		if role, is := strings.CutPrefix(label, "node-role.kubernetes.io/"); is && policy.ControlPlaneRole(role) {
 			return true
 		}
 	}

@@ -1,12 +1,12 @@
 package signal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -236,10 +236,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 func compareNames(namespace, name, otherNamespace, otherName string) int {
-	if c := strings.Compare(namespace, otherNamespace); c != 0 {
-		return c
-	}
-	return strings.Compare(name, otherName)
+	return cmp.Or(cmp.Compare(namespace, otherNamespace), cmp.Compare(name, otherName))
 }
 
 // cluster is what is kept of a Cluster.
