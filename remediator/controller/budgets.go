@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,13 +14,9 @@ import (
 // budgets reads every budget. Without them nothing may begin: one of them may be
 // the word of a person to stop.
 func (c *Controller) budgets(ctx context.Context) ([]api.FleetDisruptionBudget, error) {
-	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-	defer cancel()
 	var list api.FleetDisruptionBudgetList
-	if err := c.hub.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing disruption budgets: %w", err)
-	}
-	return list.Items, nil
+	err := c.list(ctx, "disruption budgets", &list)
+	return list.Items, err
 }
 
 // reportBudgets writes the status of every budget.

@@ -272,23 +272,30 @@ func testCheckForeign(t *testing.T, config *rest.Config) {
 }
 
 // Case C36: a check waits for hands off, and goes on when that ends.
-// A person who says hands off is obeyed when deciding, and once more just before
-// the pod is made.
-func testCheckPaused(t *testing.T, config *rest.Config) {
-	f := newCheckedFleet(t, config)
+// justBeforeTheCheck has something happen between the decision to check the repaired node
+// and the pod, which is then not made.
+func (f *fleet) justBeforeTheCheck(happens func()) *Controller {
 	once := false
 	c := f.dying(interceptor.Funcs{Get: func(ctx context.Context, k client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if _, ok := o.(*api.RemediationPolicy); ok && once {
 			once = false
-			f.annotate(f.cluster(), api.AnnotationPaused, "")
+			happens()
 		}
 		return k.Get(ctx, key, o, opts...)
 	}})
 	f.repaired(c)
 	once = true
 	f.round(c)
-	require.False(t, once, "the policy is read again before the pod is made")
-	require.Empty(t, f.pods())
+	require.False(f.t, once, "the policy is read again before the pod is made")
+	require.Empty(f.t, f.pods())
+	return c
+}
+
+// A person who says hands off is obeyed when deciding, and once more just before
+// the pod is made.
+func testCheckPaused(t *testing.T, config *rest.Config) {
+	f := newCheckedFleet(t, config)
+	c := f.justBeforeTheCheck(func() { f.annotate(f.cluster(), api.AnnotationPaused, "") })
 	require.Contains(t, f.one().Status.NodeCheck.Message, "the node check is withheld: cluster shop or cell asia-1 is paused")
 	f.round(c)
 	f.requirePhase(api.RemediationVerifying, policy.ReasonPaused)
@@ -303,19 +310,7 @@ func testCheckPaused(t *testing.T, config *rest.Config) {
 // A check is an act on a node: none begins in a freeze, whenever that began.
 func testCheckFrozen(t *testing.T, config *rest.Config) {
 	f := newCheckedFleet(t, config)
-	once := false
-	c := f.dying(interceptor.Funcs{Get: func(ctx context.Context, k client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
-		if _, ok := o.(*api.RemediationPolicy); ok && once {
-			once = false
-			f.create(freezing("stop"))
-		}
-		return k.Get(ctx, key, o, opts...)
-	}})
-	f.repaired(c)
-	once = true
-	f.round(c)
-	require.False(t, once, "the policy is read again before the pod is made")
-	require.Empty(t, f.pods())
+	c := f.justBeforeTheCheck(func() { f.create(freezing("stop")) })
 	require.Contains(t, f.one().Status.NodeCheck.Message, "the node check is withheld: in the fleet, budget stop freezes repairs, until somebody takes away its spec.freeze (storm)")
 	f.round(c)
 	f.requirePhase(api.RemediationVerifying, policy.ReasonFrozen)

@@ -58,18 +58,23 @@ func testCrashBeforePatch(t *testing.T, config *rest.Config) {
 	require.Equal(t, before.Name, f.machine(sick).Spec.Remediation.ID)
 }
 
-// Case C24: killed between patch and status.
-func testCrashBeforeStatus(t *testing.T, config *rest.Config) {
-	f := newFleet(t, config)
-	f.fail(sick)
-	ctx, die := context.WithCancel(t.Context())
-	_, err := f.dying(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+// beforeStatus has the process die when the status of a record is to be written.
+func beforeStatus(die func()) interceptor.Funcs {
+	return interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 		if _, ok := o.(*api.Remediation); ok {
 			die()
 			return errCrash
 		}
 		return c.SubResource(sub).Patch(ctx, o, p, opts...)
-	}}).round(ctx)
+	}}
+}
+
+// Case C24: killed between patch and status.
+func testCrashBeforeStatus(t *testing.T, config *rest.Config) {
+	f := newFleet(t, config)
+	f.fail(sick)
+	ctx, die := context.WithCancel(t.Context())
+	_, err := f.dying(beforeStatus(die)).round(ctx)
 	require.ErrorIs(t, err, errCrash)
 	require.Empty(t, f.one().Status.Phase)
 	version := f.machine(sick).ResourceVersion

@@ -11,8 +11,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
@@ -34,6 +32,17 @@ func (f *fleet) failStep(c *Controller) {
 	f.answer(sick, api.RepairFailed)
 	f.round(c)
 	f.round(c)
+}
+
+// exhausted is one in which both steps have failed.
+func exhausted(t *testing.T, config *rest.Config) (*fleet, *Controller) {
+	f := stepping(t, config)
+	c := f.start()
+	f.round(c)
+	f.failStep(c)
+	f.round(c)
+	f.failStep(c)
+	return f, c
 }
 
 // byAction are the records, of which a machine has one for each step here.
@@ -79,12 +88,7 @@ func testEscalation(t *testing.T, config *rest.Config) {
 
 // A remediator that another has taken over from since it decided calls nobody.
 func testEscalationOfAnother(t *testing.T, config *rest.Config) {
-	f := stepping(t, config)
-	c := f.start()
-	f.round(c)
-	f.failStep(c)
-	f.round(c)
-	f.failStep(c)
+	f, c := exhausted(t, config)
 	lock, now := c.lock(), metav1.Now()
 	_, _, err := lock.Get(t.Context())
 	require.NoError(t, err)
@@ -96,20 +100,9 @@ func testEscalationOfAnother(t *testing.T, config *rest.Config) {
 
 // The record is written and its phase is not: the next leader finishes it.
 func testEscalationAndCrash(t *testing.T, config *rest.Config) {
-	f := stepping(t, config)
-	c := f.start()
-	f.round(c)
-	f.failStep(c)
-	f.round(c)
-	f.failStep(c)
+	f, _ := exhausted(t, config)
 	ctx, die := context.WithCancel(t.Context())
-	_, err := f.dying(interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-		if _, ok := o.(*api.Remediation); ok {
-			die()
-			return errCrash
-		}
-		return c.SubResource(sub).Patch(ctx, o, p, opts...)
-	}}).round(ctx)
+	_, err := f.dying(beforeStatus(die)).round(ctx)
 	require.ErrorIs(t, err, errCrash)
 	require.Empty(t, f.byAction()[api.ActionEscalate].Status.Phase)
 	f.untouched()

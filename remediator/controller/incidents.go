@@ -17,13 +17,9 @@ import (
 // incidents reads every incident. Without them nothing may begin: one of them may hold
 // what looks like a single failure.
 func (c *Controller) incidents(ctx context.Context) ([]api.Incident, error) {
-	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
-	defer cancel()
 	var list api.IncidentList
-	if err := c.hub.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing incidents: %w", err)
-	}
-	return list.Items, nil
+	err := c.list(ctx, "incidents", &list)
+	return list.Items, err
 }
 
 // reportIncidents writes down the incidents that begin, and how the others stand, and

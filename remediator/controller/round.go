@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/actuate"
@@ -105,13 +106,19 @@ func unread(why string) error {
 }
 
 func (c *Controller) policies(ctx context.Context) ([]api.RemediationPolicy, error) {
+	var list api.RemediationPolicyList
+	err := c.list(ctx, "policies", &list)
+	return list.Items, err
+}
+
+// list reads all of a kind in the hub, or fails and gives none.
+func (c *Controller) list(ctx context.Context, what string, list client.ObjectList) error {
 	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 	defer cancel()
-	var list api.RemediationPolicyList
-	if err := c.hub.List(ctx, &list); err != nil {
-		return nil, fmt.Errorf("listing policies: %w", err)
+	if err := c.hub.List(ctx, list); err != nil {
+		return fmt.Errorf("listing %s: %w", what, err)
 	}
-	return list.Items, nil
+	return nil
 }
 
 // silent makes a central that does not answer a failure of the round, after
