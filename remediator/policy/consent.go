@@ -170,7 +170,7 @@ func owns(m *metav1.ManagedFieldsEntry, annotation string) bool {
 			Annotations map[string]json.RawMessage `json:"f:annotations"`
 		} `json:"f:metadata"`
 	}
-	if json.Unmarshal(m.FieldsV1.Raw, &fields) != nil {
+	if json.Unmarshal(m.FieldsV1.GetRawBytes(), &fields) != nil {
 		return false
 	}
 	_, is := fields.Metadata.Annotations["f:"+annotation]

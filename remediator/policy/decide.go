@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -152,12 +153,8 @@ func (r *run) suspects() []place {
 			found[p.machine] = p
 		}
 	}
-	places := make([]place, 0, len(found))
-	for _, p := range found {
-		if r.policyFor(p) != nil {
-			places = append(places, p)
-		}
-	}
+	places := slices.Collect(maps.Values(found))
+	places = slices.DeleteFunc(places, func(p place) bool { return r.policyFor(p) == nil })
 	slices.SortFunc(places, comparePlaces)
 	return places
 }

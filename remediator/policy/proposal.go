@@ -161,6 +161,12 @@ func (r *run) outdated(rem *api.Remediation, d *Decision) (Reason, string) {
 	if speaks := r.policyFor(p); speaks == nil || speaks.Name != rem.Spec.PolicyName {
 		return ReasonNoPolicy, fmt.Sprintf("policy %s does not speak for the machine any more", rem.Spec.PolicyName)
 	}
+	return r.unwanted(rem, p, d)
+}
+
+// unwanted says why what is proposed is not what is due any more. What merely keeps it from
+// being done now may pass.
+func (r *run) unwanted(rem *api.Remediation, p place, d *Decision) (Reason, string) {
 	if d == nil {
 		return "", ""
 	}

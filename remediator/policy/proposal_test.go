@@ -124,8 +124,8 @@ func TestAnApprovedProposalIsAnActThatWaitsForItsTurn(t *testing.T) {
 
 func wrote(manager, annotation string, ago time.Duration) metav1.ManagedFieldsEntry {
 	at := metav1.NewTime(now.Add(-ago))
-	return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: &metav1.FieldsV1{
-		Raw: fmt.Appendf(nil, `{"f:metadata":{"f:annotations":{".":{},"f:%s":{}}}}`, annotation)}}
+	return metav1.ManagedFieldsEntry{Manager: manager, Time: &at, FieldsV1: metav1.NewFieldsV1(
+		fmt.Sprintf(`{"f:metadata":{"f:annotations":{".":{},"f:%s":{}}}}`, annotation))}
 }
 
 // What is written into the status alone lets nothing begin, nor what was taken away again.

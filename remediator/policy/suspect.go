@@ -277,7 +277,7 @@ func (c *correlation) suspicious(n *census) bool {
 func (c *correlation) choose(oneCell bool, sick map[*Machine]place) {
 	left := map[shared]*census{}
 	for s, n := range c.counts {
-		if s.kind != fleetKind && !(oneCell && n.hidden()) && c.suspicious(n) {
+		if s.kind != fleetKind && (!oneCell || !n.hidden()) && c.suspicious(n) {
 			left[s] = n
 		}
 	}

@@ -46,20 +46,24 @@ func (f *fleet) round() {
 	}
 	f.writeIncidents(plan)
 	for _, d := range plan.Decisions {
-		switch {
-		case d.Verdict == policy.Act:
-			f.act(d)
-		case d.Verdict == policy.Escalate && !d.Recorded && f.write(func() { f.keep(d) }):
-			f.update(policy.EscalationOf(f.record(d.Name)))
-		case d.Verdict == policy.Propose && !d.Recorded && f.record(d.Name) == nil:
-			f.write(func() { f.keep(d) })
-		}
+		f.carryOut(d)
 	}
 	if f.writes == 0 {
 		f.say("the remediator is killed and started anew")
 		f.writes = -1
 	}
 	f.judgeStanding()
+}
+
+func (f *fleet) carryOut(d policy.Decision) {
+	switch {
+	case d.Verdict == policy.Act:
+		f.act(d)
+	case d.Verdict == policy.Escalate && !d.Recorded && f.write(func() { f.keep(d) }):
+		f.update(policy.EscalationOf(f.record(d.Name)))
+	case d.Verdict == policy.Propose && !d.Recorded && f.record(d.Name) == nil:
+		f.write(func() { f.keep(d) })
+	}
 }
 
 // write is false when the remediator is dead.
