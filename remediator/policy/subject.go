@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
@@ -40,6 +41,34 @@ type subject struct {
 	standing, lingers bool
 	facts             []fact
 	live              liveFact
+}
+
+func (r *run) subject(p place) subject {
+	ref := p.ref()
+	s := subject{
+		settings: resolve(r.policyFor(p)), ref: ref,
+		cellErr: p.cell.Err, cellPaused: p.cell.Paused,
+		clusterPaused: slices.Contains(p.cell.PausedClusters, p.machine.Cluster),
+		upgrade:       p.cell.Upgrades[p.machine.Cluster],
+		checkable:     slices.Contains(p.cell.CheckedClusters, p.machine.Cluster),
+		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
+	}
+	s.needs, s.consent = r.demand(p), r.consent(p, s.settings)
+	if n := len(r.ix.on(ref)); n > 1 {
+		s.twins = fmt.Sprintf("%d machines claim node %s", n, ref.Node)
+	} else if n := r.ix.hardware[p.machine.HardwareID]; n > 1 {
+		s.twins = fmt.Sprintf("%d machines claim hardware %s", n, p.machine.HardwareID)
+	} else if r.ix.sameUID[p.machine.UID] {
+		s.twins = "several machines have uid " + p.machine.UID + ", as after a cell was restored beside itself"
+	}
+	if rem := r.ix.open[p.machine.UID]; rem != nil {
+		s.pending, s.standing = rem.Name, standing(rem, p.machine)
+		s.needs = demanded(rem, s.needs)
+	}
+	s.lingers = p.machine.Request != nil && r.ix.closed[p.machine.Request.ID] != nil
+	s.access = r.ix.access(ref, s.needs.check)
+	r.escalate(&s)
+	return s
 }
 
 // objects says why what people and other controllers wrote on the objects
