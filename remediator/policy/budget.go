@@ -75,9 +75,15 @@ func builtIn(level api.BudgetLevel) limits {
 // limits are those of every budget that covers the domain, the strictest figure of
 // each kind, and the built-in ones where no budget has any.
 func (r *run) limits(d domain) limits {
-	if l, known := r.bounds[d]; known {
-		return l
+	l, known := r.bounds[d]
+	if !known {
+		l = r.limitsOf(d)
+		r.bounds[d] = l
 	}
+	return l
+}
+
+func (r *run) limitsOf(d domain) limits {
 	var l limits
 	slow := api.SlowStart("")
 	for _, b := range r.budgets {
@@ -96,7 +102,6 @@ func (r *run) limits(d domain) limits {
 		l.inFlight = timid.inFlight
 	}
 	l.doubling = slow == api.SlowStartDoubling || slow == "" && timid.doubling
-	r.bounds[d] = l
 	return l
 }
 

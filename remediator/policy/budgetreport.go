@@ -3,7 +3,6 @@ package policy
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -64,27 +63,34 @@ func (r *run) allDomains(maxAge time.Duration) map[api.BudgetLevel][]domain {
 
 // pools are those of every machine in use.
 func (ix *index) pools() []domain {
-	found := map[domain]bool{}
-	for _, p := range ix.machines {
-		if p.machine.serves() {
-			found[p.domains()[0]] = true
+	var found []domain
+	for _, c := range ix.clusters {
+		first := len(found)
+		for _, p := range c.places {
+			named := func(d domain) bool { return d.name == p.machine.Pool }
+			if p.machine.serves() && !slices.ContainsFunc(found[first:], named) {
+				found = append(found, p.domains()[0])
+			}
 		}
 	}
-	return slices.Collect(maps.Keys(found))
+	return found
 }
 
 func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge time.Duration) BudgetReport {
 	report := BudgetReport{Name: b.Name, FrozenSince: r.frozenSince(b)}
-	least := 0
-	for _, d := range all {
+	tightest, least := -1, 0
+	for i, d := range all {
 		if !d.coveredBy(b) {
 			continue
 		}
-		record := r.budgetRecord(d, maxAge)
-		room := roomIn(record)
-		if report.Tightest == nil || cmp.Or(cmp.Compare(room, least), cmp.Compare(record.Domain, report.Tightest.Domain)) < 0 {
-			least, report.Tightest = room, &record
+		room := r.roomOf(d, maxAge)
+		if tightest < 0 || cmp.Or(cmp.Compare(room, least), d.compare(all[tightest])) < 0 {
+			tightest, least = i, room
 		}
+	}
+	if tightest >= 0 {
+		record := r.budgetRecord(all[tightest], maxAge)
+		report.Tightest = &record
 	}
 	report.Allowed, report.Reason, report.Message = r.state(b, report.Tightest)
 	return report
@@ -116,6 +122,17 @@ func (r *run) state(b *api.FleetDisruptionBudget, t *api.BudgetRecord) (metav1.C
 			fmt.Sprintf("%d of %d machines of %s are unavailable, at most %d may be", t.Unavailable, t.Machines, t.Domain, *t.MaxUnavailable)
 	}
 	return metav1.ConditionTrue, ReasonAllowed, "there is room in everything that it covers"
+}
+
+// roomOf is what roomIn tells of the record of a domain, without making one for each of the
+// fleet's pools.
+func (r *run) roomOf(d domain, maxAge time.Duration) int {
+	t := r.known(d, maxAge)
+	most, bounded := r.limitsOf(d).mostUnavailable(t.machines)
+	if !bounded {
+		return t.machines
+	}
+	return max(0, most.n) - t.unhealthy
 }
 
 // roomIn is how many machines more may become unavailable, and less than nothing

@@ -176,6 +176,7 @@ func (r *run) decideAll(open []*api.Remediation) {
 		waiting[rem.Name] = true
 	}
 	suspects := r.suspects()
+	r.plan.Decisions = make([]Decision, 0, len(suspects))
 	slices.SortStableFunc(suspects, r.turns())
 	for _, p := range suspects {
 		if rem := r.ix.open[p.machine.UID]; rem != nil && !waiting[rem.Name] {

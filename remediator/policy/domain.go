@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -28,6 +29,11 @@ func (d domain) String() string {
 	default:
 		return "the fleet"
 	}
+}
+
+// compare orders domains of one level.
+func (d domain) compare(other domain) int {
+	return cmp.Or(cmp.Compare(d.cell, other.cell), cmp.Compare(d.cluster, other.cluster), cmp.Compare(d.name, other.name))
 }
 
 // narrow says whether the domain is within one cluster.

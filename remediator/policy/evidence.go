@@ -43,12 +43,7 @@ func (c *centralIndex) fact(ref NodeRef) fact {
 	if partial := c.partial[ref.Cell]; f.trouble == "" && partial != "" {
 		f.trouble, f.message = ReasonEvidencePartial, fmt.Sprintf("%s answered with a warning: %s", c.Name, partial)
 	}
-	if up, ok := c.up[clusterRef{ref.Cell, ref.Cluster}]; ok {
-		f.up = &up
-	}
-	if s, ok := c.unhealthy[ref]; ok {
-		f.sample = &s
-	}
+	f.up, f.sample = c.up[clusterRef{ref.Cell, ref.Cluster}], c.unhealthy[ref]
 	return f
 }
 

@@ -201,8 +201,8 @@ func (g gate) addUnmatched(ix *index) {
 }
 
 // unmatched are the nodes that some central lists and no machine bears.
-func (ix *index) unmatched() map[NodeRef]NodeSample {
-	found := map[NodeRef]NodeSample{}
+func (ix *index) unmatched() map[NodeRef]*NodeSample {
+	found := map[NodeRef]*NodeSample{}
 	for i := range ix.centrals {
 		for ref, s := range ix.centrals[i].unhealthy {
 			if len(ix.on(ref)) == 0 {

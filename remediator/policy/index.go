@@ -57,8 +57,8 @@ type ending struct {
 type centralIndex struct {
 	*Central
 	heartbeats map[string]time.Time
-	up         map[clusterRef]ClusterSample
-	unhealthy  map[NodeRef]NodeSample
+	up         map[clusterRef]*ClusterSample
+	unhealthy  map[NodeRef]*NodeSample
 	partial    map[string]string // by cell
 	// doubt says why the server cannot count as one of its own.
 	doubt string
@@ -86,8 +86,8 @@ func (ix *index) addCentrals() {
 		c := centralIndex{
 			Central:    &ix.snapshot.Centrals[i],
 			heartbeats: make(map[string]time.Time, len(ix.snapshot.Centrals[i].Heartbeats)),
-			up:         make(map[clusterRef]ClusterSample, len(ix.snapshot.Centrals[i].ClustersUp)),
-			unhealthy:  make(map[NodeRef]NodeSample, len(ix.snapshot.Centrals[i].Unhealthy)),
+			up:         make(map[clusterRef]*ClusterSample, len(ix.snapshot.Centrals[i].ClustersUp)),
+			unhealthy:  make(map[NodeRef]*NodeSample, len(ix.snapshot.Centrals[i].Unhealthy)),
 			partial:    map[string]string{},
 		}
 		for _, w := range c.Partial {
@@ -100,13 +100,15 @@ func (ix *index) addCentrals() {
 				c.heartbeats[h.Cell] = h.At
 			}
 		}
-		for _, u := range c.ClustersUp {
+		for j := range c.ClustersUp {
+			u := &c.ClustersUp[j]
 			ref := clusterRef{u.Cell, u.Cluster}
-			c.up[ref] = worse(c.up, ref, u)
+			c.up[ref] = worse(c.up[ref], u)
 		}
-		for _, u := range c.Unhealthy {
+		for j := range c.Unhealthy {
+			u := &c.Unhealthy[j]
 			ref := NodeRef{u.Cell, u.Cluster, u.Node}
-			if u.At.After(c.unhealthy[ref].At) {
+			if old := c.unhealthy[ref]; old == nil || u.At.After(old.At) {
 				c.unhealthy[ref] = u
 			}
 		}
@@ -140,16 +142,16 @@ func (ix *index) tellApart() {
 // worse merges the samples of several replicas: down if one says so. A replica
 // that died saying "down" keeps a cluster held until its last sample leaves the
 // look-back, which errs on the side of not acting.
-func worse(seen map[clusterRef]ClusterSample, ref clusterRef, u ClusterSample) ClusterSample {
-	old, ok := seen[ref]
-	if !ok {
+func worse(old, u *ClusterSample) *ClusterSample {
+	if old == nil {
 		return u
 	}
+	both := *u
 	if old.At.After(u.At) {
-		u.At = old.At
+		both.At = old.At
 	}
-	u.Up = u.Up && old.Up
-	return u
+	both.Up = u.Up && old.Up
+	return &both
 }
 
 func (ix *index) addRemediations() {

@@ -152,7 +152,8 @@ type Withdrawal struct {
 type Report struct {
 	Name      string
 	Unhealthy int
-	Holds     []Decision
+	// Holds are those of the plan's decisions that are not acted on.
+	Holds []*Decision
 	// Allowed is Unknown while the policy may act on some of its cells only.
 	Allowed metav1.ConditionStatus
 	Reason  Reason

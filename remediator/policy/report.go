@@ -19,7 +19,7 @@ func (r *run) report() {
 		if acting := unhealthy[p.Name] > len(report.Holds); report.Allowed == metav1.ConditionTrue && !acting {
 			report.bounded()
 		}
-		report.limit(pick(report.Holds, func(d Decision) bool { return d.Reason == ReasonRequestFailed }))
+		report.limit(pick(report.Holds, func(d *Decision) bool { return d.Reason == ReasonRequestFailed }))
 		r.plan.Policies = append(r.plan.Policies, report)
 	}
 	for name, cell := range r.ix.cells {
@@ -35,7 +35,7 @@ func (r *run) report() {
 // they do not cover, so that it is Unknown whether it may act. A repair that waits for
 // another to end is the ordinary pace, and no news.
 func (r *Report) bounded() {
-	if len(r.Holds) == 0 || slices.ContainsFunc(r.Holds, func(d Decision) bool {
+	if len(r.Holds) == 0 || slices.ContainsFunc(r.Holds, func(d *Decision) bool {
 		return d.Reason != ReasonFrozen && d.Reason != ReasonBudgetExceeded
 	}) {
 		return

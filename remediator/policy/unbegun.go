@@ -85,13 +85,13 @@ func (p Plan) Failed(failures []Failure) Plan {
 	for _, f := range failures {
 		messages[f.Name] = f.Message
 	}
-	failed := map[string][]Decision{}
+	failed := map[string][]*Decision{}
 	p.Decisions, p.Policies = slices.Clone(p.Decisions), slices.Clone(p.Policies)
 	for i := range p.Decisions {
 		d := &p.Decisions[i]
 		if message, ok := messages[d.Name]; ok && d.Verdict == Act {
 			d.Verdict, d.Reason, d.Message = Hold, ReasonRequestFailed, clip(message, 512)
-			failed[d.Policy] = append(failed[d.Policy], *d)
+			failed[d.Policy] = append(failed[d.Policy], d)
 		}
 	}
 	holds := holdsOf(p.Decisions)
@@ -104,7 +104,7 @@ func (p Plan) Failed(failures []Failure) Plan {
 }
 
 // limit leaves the reason of a policy that is limited already.
-func (r *Report) limit(failed []Decision) {
+func (r *Report) limit(failed []*Decision) {
 	if len(failed) == 0 {
 		return
 	}
@@ -118,10 +118,10 @@ func (r *Report) limit(failed []Decision) {
 }
 
 // holdsOf sorts by policy whatever is not acted on.
-func holdsOf(decisions []Decision) map[string][]Decision {
-	holds := map[string][]Decision{}
-	for _, d := range decisions {
-		if d.Verdict != Act {
+func holdsOf(decisions []Decision) map[string][]*Decision {
+	holds := map[string][]*Decision{}
+	for i := range decisions {
+		if d := &decisions[i]; d.Verdict != Act {
 			holds[d.Policy] = append(holds[d.Policy], d)
 		}
 	}
