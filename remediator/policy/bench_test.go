@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
+	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
 // BenchmarkDecide is of clusters of ten machines, fifty in each cell, of which
@@ -18,6 +20,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, machines := range []int{100, 1_000, 10_000, 100_000} {
 		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
 			w := crowd(machines / 10)
+			w.readSuspects()
 			b.ReportAllocs()
 			for b.Loop() {
 				w.decide()
@@ -26,6 +29,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(fmt.Sprintf("machines=%d,past", machines), func(b *testing.B) {
 			w := crowd(machines / 10)
 			w.grownOld()
+			w.readSuspects()
 			b.ReportAllocs()
 			for b.Loop() {
 				w.decide()
@@ -47,6 +51,21 @@ func crowd(clusters int) *world {
 		}
 	}
 	return w
+}
+
+// readSuspects leaves of what was read live what a round reads: all Leases of clusters
+// with suspects, and the Nodes of those.
+func (w *world) readSuspects() {
+	nodes := map[string]bool{}
+	clusters := map[string]bool{}
+	for _, ref := range policy.Suspects(w.policies, w.Snapshot) {
+		nodes[ref.Cell+"/"+ref.Cluster+"/"+ref.Node], clusters[ref.Cell+"/"+ref.Cluster] = true, true
+	}
+	w.Clusters = slices.DeleteFunc(w.Clusters, func(c policy.LiveCluster) bool { return !clusters[c.Cell+"/"+c.Cluster] })
+	for i := range w.Clusters {
+		c := &w.Clusters[i]
+		c.Nodes = slices.DeleteFunc(c.Nodes, func(n policy.LiveNode) bool { return !nodes[c.Cell+"/"+c.Cluster+"/"+n.Name] })
+	}
 }
 
 // grownOld has a budget of each level, three steps in the policy, and a record for every

@@ -199,7 +199,7 @@ func (r *run) frozenIn(all [5]domain) (Reason, string) {
 // disruption.
 func (r *run) budget(s subject, p place) (Reason, string) {
 	for _, d := range r.scope(p) {
-		if t := r.gate(s.settings.evidenceAge).unseen[d]; d.wide() && t.exceeds(50) {
+		if t := r.gate(s.settings.evidenceAge).unseen[d]; d.wide() && t != nil && t.exceeds(50) {
 			return ReasonEvidenceMissing, fmt.Sprintf("%s machines of %s are not seen: suspect what sees them", t, d)
 		}
 		l := r.limits(d)

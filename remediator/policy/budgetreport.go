@@ -51,29 +51,18 @@ func (r *run) reportAge() time.Duration {
 // allDomains are those of every machine in use, by level. All but pools were counted
 // for the gate.
 func (r *run) allDomains(maxAge time.Duration) map[api.BudgetLevel][]domain {
-	all := map[api.BudgetLevel][]domain{}
-	for d := range r.gate(maxAge).known {
+	all, g := map[api.BudgetLevel][]domain{}, r.gate(maxAge)
+	for d := range g.known {
 		all[d.level] = append(all[d.level], d)
 	}
 	if slices.ContainsFunc(r.budgets, func(b *api.FleetDisruptionBudget) bool { return b.Spec.Level == api.BudgetPool }) {
-		all[api.BudgetPool] = r.ix.pools()
-	}
-	return all
-}
-
-// pools are those of every machine in use.
-func (ix *index) pools() []domain {
-	var found []domain
-	for _, c := range ix.clusters {
-		first := len(found)
-		for _, p := range c.places {
-			named := func(d domain) bool { return d.name == p.machine.Pool }
-			if p.machine.serves() && !slices.ContainsFunc(found[first:], named) {
-				found = append(found, p.domains()[0])
+		for ref := range g.clusters {
+			for _, t := range g.poolsOf(r.ix, ref) {
+				all[api.BudgetPool] = append(all[api.BudgetPool], domain{level: api.BudgetPool, cell: ref.cell, cluster: ref.cluster, name: t.name})
 			}
 		}
 	}
-	return found
+	return all
 }
 
 func (r *run) reportBudget(b *api.FleetDisruptionBudget, all []domain, maxAge time.Duration) BudgetReport {

@@ -175,9 +175,8 @@ func (r *run) decideAll(open []*api.Remediation) {
 	for _, rem := range open {
 		waiting[rem.Name] = true
 	}
-	suspects := r.suspects()
+	suspects := r.inTurn(r.suspects())
 	r.plan.Decisions = make([]Decision, 0, len(suspects))
-	slices.SortStableFunc(suspects, r.turns())
 	for _, p := range suspects {
 		if rem := r.ix.open[p.machine.UID]; rem != nil && !waiting[rem.Name] {
 			continue
@@ -193,28 +192,42 @@ func (r *run) decideAll(open []*api.Remediation) {
 	})
 }
 
-// turns orders machines by who may take a place first: what is written down and was
+// inTurn orders machines by who may take a place first: what is written down and was
 // not tried; then what is new, of the cell in which a repair was begun the longest
 // ago; then what was tried in vain, the longest ago first. A cell in which nothing
 // can be begun, or nothing ends well, leaves places to others.
-func (r *run) turns() func(a, b place) int {
-	tried := func(p place) (rank int, at time.Time) {
-		rem, refused := r.ix.open[p.machine.UID], r.ix.refused[p.machine.UID]
-		switch {
-		case rem == nil && refused != nil:
-			return 2, refused.At
-		case rem == nil:
-			return 1, r.past().began[domain{level: api.BudgetCell, cell: p.cell.Name}]
-		case rem.Status.TriedAt != nil && phase(rem) == api.RemediationPending:
-			return 2, rem.Status.TriedAt.Time
-		}
-		return 0, time.Time{}
+func (r *run) inTurn(suspects []place) []place {
+	turns := make([]turn, len(suspects))
+	for i, p := range suspects {
+		turns[i] = r.turn(p)
 	}
-	return func(a, b place) int {
-		ra, ta := tried(a)
-		rb, tb := tried(b)
-		return cmp.Or(cmp.Compare(ra, rb), ta.Compare(tb))
+	slices.SortStableFunc(turns, func(a, b turn) int {
+		return cmp.Or(cmp.Compare(a.rank, b.rank), a.at.Compare(b.at))
+	})
+	for i := range turns {
+		suspects[i] = turns[i].place
 	}
+	return suspects
+}
+
+// turn is a machine with what says when it may take a place.
+type turn struct {
+	place
+	rank int
+	at   time.Time
+}
+
+func (r *run) turn(p place) turn {
+	rem, refused := r.ix.open[p.machine.UID], r.ix.refused[p.machine.UID]
+	switch {
+	case rem == nil && refused != nil:
+		return turn{p, 2, refused.At}
+	case rem == nil:
+		return turn{p, 1, r.past().began[domain{level: api.BudgetCell, cell: p.cell.Name}]}
+	case rem.Status.TriedAt != nil && phase(rem) == api.RemediationPending:
+		return turn{p, 2, rem.Status.TriedAt.Time}
+	}
+	return turn{p, 0, time.Time{}}
 }
 
 // decide is false for a machine that turns out to be well.

@@ -36,22 +36,32 @@ type gate struct {
 	// known are the same for budgets, without machines of which nothing is known.
 	known map[domain]*tally
 	// unseen are all machines of a geography or the fleet, and how many are not seen.
-	unseen map[domain]tally
-	pools  map[domain]poolTally
-	dark   map[clusterRef]bool
-	bad    map[*Machine]bool
+	unseen map[domain]*tally
+	// around are, by cell, what of known and unseen is wider than a cluster.
+	around map[*Cell]*[3]wider
+	// pools are those of the clusters that were asked for.
+	pools map[clusterRef][]poolTally
+	dark  map[clusterRef]bool
+	bad   map[*Machine]bool
 }
 
+type wider struct{ known, unseen *tally }
+
 // poolTally counts a pool as the gate does, and as budgets do.
-type poolTally struct{ all, seen tally }
+type poolTally struct {
+	name      string
+	all, seen tally
+}
 
 func newGate(ix *index, maxAge time.Duration, now time.Time) gate {
 	g := gate{
-		clusters: make(map[clusterRef]*tally, len(ix.clusters)), racks: map[rackRef]*tally{}, known: map[domain]*tally{}, unseen: map[domain]tally{},
-		pools: map[domain]poolTally{}, dark: map[clusterRef]bool{}, bad: ix.unwell(),
+		clusters: make(map[clusterRef]*tally, len(ix.clusters)), racks: map[rackRef]*tally{},
+		known: make(map[domain]*tally, len(ix.clusters)), unseen: map[domain]*tally{}, around: map[*Cell]*[3]wider{},
+		pools: map[clusterRef][]poolTally{}, dark: map[clusterRef]bool{}, bad: ix.unwell(),
 	}
+	seeing := ix.seeing(maxAge, now)
 	for ref, c := range ix.clusters {
-		if ix.dark(c, maxAge, now) {
+		if ix.dark(c, seeing, maxAge, now) {
 			g.dark[ref] = true
 		}
 		if of, seen, waiting := g.addCluster(ix, c); of.machines > 0 {
@@ -72,7 +82,7 @@ func (g gate) addCluster(ix *index, c *cluster) (of, seen tally, waiting int) {
 			continue
 		}
 		if at := (rackRef{c.cell, p.machine.Zone, p.machine.Rack}); rack == nil || at != last {
-			rack, last = g.rack(at), at
+			rack, last = counted(g.racks, at), at
 		}
 		dark := g.dark[c.clusterRef]
 		bad := g.count(ix, p.machine, dark, &of, &seen)
@@ -98,29 +108,39 @@ func (g gate) count(ix *index, m *Machine, dark bool, all, seen *tally) (bad boo
 // addKnown adds what is known of a cluster to all that it is part of, outside of
 // itself without those that wait for people.
 func (g gate) addKnown(ix *index, c *cluster, seen tally, waiting int) {
-	wider := tally{seen.unhealthy - waiting, seen.machines - waiting}
 	all := g.clusters[c.clusterRef].machines
-	for _, d := range domains(ix.cells[c.cell], c.cluster, "") {
-		switch d.level {
-		case api.BudgetPool: // counted when it is asked for
-		case api.BudgetCluster:
-			g.addTo(d, seen)
-		default:
-			g.addTo(d, wider)
-			t := g.unseen[d]
-			t.machines += all
-			t.unhealthy += all - seen.machines
-			g.unseen[d] = t
-		}
+	g.known[domain{level: api.BudgetCluster, cell: c.cell, cluster: c.cluster}] = &seen
+	for _, w := range g.wider(ix.cells[c.cell]) {
+		w.known.plus(tally{seen.unhealthy - waiting, seen.machines - waiting})
+		w.unseen.plus(tally{all - seen.machines, all})
 	}
 }
 
-func (g gate) addTo(d domain, more tally) {
-	t := g.known[d]
+// wider are the counts of a cell, its geography and the fleet.
+func (g gate) wider(cell *Cell) *[3]wider {
+	all := g.around[cell]
+	if all == nil {
+		all = &[3]wider{}
+		wide := domains(cell, "", "")
+		for i, d := range wide[2:] {
+			all[i] = wider{counted(g.known, d), counted(g.unseen, d)}
+		}
+		g.around[cell] = all
+	}
+	return all
+}
+
+// counted is the count of something, which begins at nought.
+func counted[K comparable](counts map[K]*tally, of K) *tally {
+	t := counts[of]
 	if t == nil {
 		t = &tally{}
-		g.known[d] = t
+		counts[of] = t
 	}
+	return t
+}
+
+func (t *tally) plus(more tally) {
 	t.unhealthy += more.unhealthy
 	t.machines += more.machines
 }
@@ -140,33 +160,41 @@ func (ix *index) waits(m *Machine) bool {
 
 // pool counts the machines of one pool.
 func (g gate) pool(ix *index, d domain) poolTally {
-	if t, known := g.pools[d]; known {
-		return t
-	}
-	var t poolTally
-	ref := clusterRef{d.cell, d.cluster}
-	if c := ix.clusters[ref]; c != nil {
-		for _, p := range c.places {
-			if p.machine.serves() && p.machine.Pool == d.name {
-				g.count(ix, p.machine, g.dark[ref], &t.all, &t.seen)
-			}
+	for _, t := range g.poolsOf(ix, clusterRef{d.cell, d.cluster}) {
+		if t.name == d.name {
+			return t
 		}
 	}
-	g.pools[d] = t
-	return t
+	return poolTally{}
+}
+
+// poolsOf counts the machines of each pool of a cluster.
+func (g gate) poolsOf(ix *index, ref clusterRef) []poolTally {
+	pools, known := g.pools[ref]
+	c := ix.clusters[ref]
+	if known || c == nil {
+		return pools
+	}
+	at := 0
+	for _, p := range c.places {
+		if !p.machine.serves() {
+			continue
+		}
+		// The next machine is of the same pool as a rule.
+		if at >= len(pools) || pools[at].name != p.machine.Pool {
+			at = slices.IndexFunc(pools, func(t poolTally) bool { return t.name == p.machine.Pool })
+		}
+		if at < 0 {
+			at, pools = len(pools), append(pools, poolTally{name: p.machine.Pool})
+		}
+		g.count(ix, p.machine, g.dark[ref], &pools[at].all, &pools[at].seen)
+	}
+	g.pools[ref] = pools
+	return pools
 }
 
 // serves says whether a machine is one that a cluster can do with or without.
 func (m *Machine) serves() bool { return m.InUse && m.Node != "" }
-
-func (g gate) rack(ref rackRef) *tally {
-	t := g.racks[ref]
-	if t == nil {
-		t = &tally{}
-		g.racks[ref] = t
-	}
-	return t
-}
 
 func (t *tally) add(bad bool) {
 	t.machines++
@@ -175,16 +203,28 @@ func (t *tally) add(bad bool) {
 	}
 }
 
+// seeing says, for each cell, whether every central can be relied on in what it says of
+// the cell, now.
+func (ix *index) seeing(maxAge time.Duration, now time.Time) map[string]bool {
+	seen := make(map[string]bool, len(ix.cells))
+	for name, cell := range ix.cells {
+		reason, _ := ix.heard(cell, maxAge, now)
+		seen[name] = reason == ""
+	}
+	return seen
+}
+
 // dark says whether some source does not see a cluster, now.
-func (ix *index) dark(c *cluster, maxAge time.Duration, now time.Time) bool {
-	ref := NodeRef{Cell: c.cell, Cluster: c.cluster}
+func (ix *index) dark(c *cluster, seeing map[string]bool, maxAge time.Duration, now time.Time) bool {
+	if len(ix.centrals) < quorum || !seeing[c.cell] {
+		return true
+	}
 	for i := range ix.centrals {
-		f := ix.centrals[i].fact(ref)
-		if reason, _ := f.silent(ref); reason != "" || f.stale(maxAge, now) != "" || !f.up.Up {
+		if up := ix.centrals[i].up[c.clusterRef]; up == nil || !up.Up || !fresh(up.At, maxAge, now) {
 			return true
 		}
 	}
-	return len(ix.centrals) < quorum || (c.read != nil && c.read.blind(maxAge, now) != "")
+	return c.read != nil && c.read.blind(maxAge, now) != ""
 }
 
 // addUnmatched counts unhealthy nodes that no machine bears: they raise the

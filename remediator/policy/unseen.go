@@ -41,6 +41,11 @@ func (ix *index) unseenFor(cell *Cell, maxAge time.Duration, now time.Time) (Rea
 	if cell.Err != "" {
 		return ReasonInventoryUnknown, "listing its machines: " + cell.Err
 	}
+	return ix.heard(cell, maxAge, now)
+}
+
+// heard says why what some central says of a cell cannot be relied on, now.
+func (ix *index) heard(cell *Cell, maxAge time.Duration, now time.Time) (Reason, string) {
 	for i := range ix.centrals {
 		f := ix.centrals[i].fact(NodeRef{Cell: cell.Name})
 		switch {
