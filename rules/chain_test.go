@@ -211,6 +211,7 @@ func topology(tier rules.Tier) string {
 	fleet:cell_expected:info{geography="asia", region="east", cell="dark"} 1xN
 	cell:state_known:bool{geography="asia", region="east", cell="dark"} 0xN
 	cluster:up:min{geography="asia", region="east", cell="dark", cluster="shop"} 0xN
+	node:unhealthy:info{geography="asia", region="east", cell="dark", cluster="shop", node="flaps", reason="NotReady"} 1xN
 	cluster:unknown:info{geography="asia", region="east", cell="dark", cluster="shop", reason="Untold"} 1xN
 	ALERTS{alertname="PharosClusterDown", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", slo="latency", trouble="t", component="kubelet"} 1xN
 	ALERTS{alertname="PharosNodeNotReady", alertstate="firing", severity="warning", geography="asia", region="east", cell="dark", cluster="shop", node="n", zone="z", rack="r", pool="p", domain="d", condition="c", mountpoint="/", resource="cpu", slo="latency", trouble="t", component="kubelet"} 1xN

@@ -100,6 +100,15 @@ type RemediationPolicySpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
 	UnhealthySeconds *int32 `json:"unhealthySeconds,omitempty"`
+	// FlappingPercent is the share of the last half hour, in percent, from which on a
+	// node that is not ready is repaired though it has not been so for unhealthySeconds
+	// at a time: one that flaps never is. Every central must say so, and in sum it must
+	// have been unhealthySeconds. Neither an incident nor a repair may lie in that half
+	// hour. 100 means never. Unset means 30.
+	// +optional
+	// +kubebuilder:validation:Minimum=20
+	// +kubebuilder:validation:Maximum=100
+	FlappingPercent *int32 `json:"flappingPercent,omitempty"`
 	// MaxEvidenceAgeSeconds is the age at which an observation no longer
 	// counts. Unset means 60.
 	// +optional

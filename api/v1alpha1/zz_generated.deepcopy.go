@@ -1637,6 +1637,11 @@ func (in *RemediationPolicySpec) DeepCopyInto(out *RemediationPolicySpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.FlappingPercent != nil {
+		in, out := &in.FlappingPercent, &out.FlappingPercent
+		*out = new(int32)
+		**out = **in
+	}
 	if in.MaxEvidenceAgeSeconds != nil {
 		in, out := &in.MaxEvidenceAgeSeconds, &out.MaxEvidenceAgeSeconds
 		*out = new(int32)

@@ -98,9 +98,13 @@ func (r *run) earlier(s subject) (Reason, string) {
 		return ReasonCooldown, fmt.Sprintf("the last look spoke against %s a moment ago", w.name)
 	}
 	last := r.ix.lastEnd[key]
-	left := last.at.Add(s.settings.cooldown).Sub(r.now)
+	cooldown := s.settings.cooldown
+	if s.flapping(r.now) {
+		cooldown = max(cooldown, UnreadyWindow)
+	}
+	left := last.at.Add(cooldown).Sub(r.now)
 	switch {
-	case last.at.IsZero() || left <= 0 || s.tries.follows(last.name):
+	case last.at.IsZero() || left <= 0 || s.tries.follows(last.name) && !s.flapping(r.now):
 		return "", ""
 	case last.cancelled:
 		return ReasonCooldown, fmt.Sprintf("asked for by %s, which was withdrawn; left alone for another %s", last.name, left.Round(time.Second))

@@ -32,6 +32,8 @@ type settings struct {
 	evidenceAge time.Duration
 	percent     int
 	cooldown    time.Duration
+	// flapping is how much of UnreadyWindow a node may have been unready.
+	flapping time.Duration
 	// verification is what a repair must show beside the agreement of all evidence.
 	verification api.Verification
 }
@@ -49,6 +51,7 @@ func resolve(p *api.RemediationPolicy) settings {
 		evidenceAge: evidenceAge(p),
 		percent:     unhealthyPercent(p),
 		cooldown:    seconds(p.Spec.CooldownSeconds, 3600),
+		flapping:    UnreadyWindow * time.Duration(flappingPercent(p)) / 100,
 
 		verification: p.Spec.Verification,
 	}
@@ -65,6 +68,13 @@ func unhealthyPercent(p *api.RemediationPolicy) int {
 		return int(*p.Spec.MaxUnhealthyPercent)
 	}
 	return defaultUnhealthyPercent
+}
+
+func flappingPercent(p *api.RemediationPolicy) int {
+	if p.Spec.FlappingPercent != nil {
+		return int(*p.Spec.FlappingPercent)
+	}
+	return defaultFlappingPercent
 }
 
 // evidenceAge is the age at which a policy no longer counts an observation.

@@ -153,6 +153,9 @@ type NodeSample struct {
 	Rack    string    `json:"rack,omitempty"`
 	Reason  string    `json:"reason,omitempty"`
 	At      time.Time `json:"at"`
+	// Unready is for how long of the last UnreadyWindow the central saw the node not to be
+	// ready. Zero means that it is not known, or little.
+	Unready metav1.Duration `json:"unready,omitzero"`
 }
 
 // NodeRef names a node of the fleet.
@@ -197,6 +200,9 @@ type LiveNode struct {
 	ProviderID    string    `json:"providerID,omitempty"`
 	Unschedulable bool      `json:"unschedulable,omitempty"`
 	Deleting      bool      `json:"deleting,omitempty"`
+	// Unready is for how long of the last UnreadyWindow the remediator itself saw the node
+	// not to be ready, by its API server. One that was started anew has seen nothing.
+	Unready metav1.Duration `json:"unready,omitzero"`
 	// Owner says which other controller works on the node, and by what it shows.
 	Owner string `json:"owner,omitempty"`
 	// ControlPlane means that the node is part of its cluster's control plane.

@@ -56,9 +56,9 @@ func (r *run) after(s subject, in *api.Incident) (Reason, string) {
 	if at := s.observed(); !at.After(recovered) {
 		return ReasonIncidentOpen, fmt.Sprintf("%s recovered at %s, and the machine was not observed since", in.Name, recovered.UTC().Format(time.RFC3339))
 	}
-	if long := r.now.Sub(recovered); long < s.settings.unhealthy {
-		r.lookAt(recovered.Add(s.settings.unhealthy))
-		return ReasonNotLongEnough, fmt.Sprintf("%s since %s recovered, required are %s", long.Round(time.Second), in.Name, s.settings.unhealthy)
+	if long, least := r.now.Sub(recovered), s.rests(r.now); long < least {
+		r.lookAt(recovered.Add(least))
+		return ReasonNotLongEnough, fmt.Sprintf("%s since %s recovered, required are %s", long.Round(time.Second), in.Name, least)
 	}
 	return "", ""
 }

@@ -130,7 +130,8 @@ func (s subject) own(now time.Time) (Reason, string) {
 	if f != findingUnhealthy {
 		return reason, message
 	}
-	if reason, message := s.live.confirms(s.settings, now); reason != "" {
+	reason, message = s.live.confirms(s.settings, now)
+	if reason != "" && (reason != ReasonNotLongEnough || !s.flaps()) {
 		return reason, message
 	}
 	return s.provider()

@@ -13,8 +13,8 @@ import (
 )
 
 func (s subject) wrong() string {
-	return fmt.Sprintf("node %s is Ready=%s since %s; every central lists it and its Lease was renewed last at %s",
-		s.ref.Node, s.live.node.Ready, s.live.node.Since.UTC().Format(time.RFC3339), s.live.lease.Renewed.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("node %s is Ready=%s since %s; every central lists it and its Lease was renewed last at %s%s",
+		s.ref.Node, s.live.node.Ready, s.live.node.Since.UTC().Format(time.RFC3339), s.live.lease.Renewed.UTC().Format(time.RFC3339), s.often())
 }
 
 // name is the same whenever the same episode of the same machine is decided

@@ -23,7 +23,11 @@ const (
 	selectHeartbeat = "cell:heartbeat:timestamp_seconds"
 	selectUp        = "cluster:up:min"
 	selectUnhealthy = "node:unhealthy:info"
+	selectUnready   = "node:unready:seconds30m"
 )
+
+// unreadyAge is how old an evaluation of selectUnready may be. Of half an hour it is little.
+const unreadyAge = 2 * time.Minute
 
 // labelReplica is the external label by which centrals are told apart.
 const labelReplica = "central_replica"
@@ -54,10 +58,12 @@ func (r *Reader) central(ctx context.Context, c Central) policy.Central {
 	if err != nil && !errors.Is(err, promapi.ErrNameless) {
 		return policy.Central{Name: c.Name, Err: err.Error()}
 	}
+	unready := unready{now: r.now(), of: map[policy.NodeRef]time.Duration{}}
 	for _, part := range []struct {
 		selector string
 		take     func(*policy.Central, promapi.Sample) error
 	}{
+		{selectUnready, unready.take},
 		{selectHeartbeat, takeHeartbeat},
 		{selectUp, takeUp},
 		{selectUnhealthy, takeUnhealthy},
@@ -76,6 +82,10 @@ func (r *Reader) central(ctx context.Context, c Central) policy.Central {
 				warn(&out, s.Labels, fmt.Sprintf("%s: %v", part.selector, err))
 			}
 		}
+	}
+	for i := range out.Unhealthy {
+		u := &out.Unhealthy[i]
+		u.Unready.Duration = unready.of[policy.NodeRef{Cell: u.Cell, Cluster: u.Cluster, Node: u.Node}]
 	}
 	return out
 }
@@ -128,6 +138,27 @@ func takeUp(c *policy.Central, s promapi.Sample) error {
 	c.ClustersUp = append(c.ClustersUp, policy.ClusterSample{
 		Cell: s.Labels["cell"], Cluster: s.Labels["cluster"], Up: s.Value == 1, At: s.At,
 	})
+	return nil
+}
+
+// unready is for how long nodes were not ready of late.
+type unready struct {
+	now time.Time
+	of  map[policy.NodeRef]time.Duration
+}
+
+// take leaves out what is old: it is evaluated by the central itself, and that may hang.
+func (u unready) take(_ *policy.Central, s promapi.Sample) error {
+	if err := need(s, "cell", "cluster", "node"); err != nil {
+		return err
+	}
+	if !(s.Value >= 0 && s.Value <= 2*policy.UnreadyWindow.Seconds()) {
+		return fmt.Errorf("node %s has the value %g, want seconds of the last half hour", s.Labels["node"], s.Value)
+	}
+	if u.now.Sub(s.At).Abs() <= unreadyAge {
+		ref := policy.NodeRef{Cell: s.Labels["cell"], Cluster: s.Labels["cluster"], Node: s.Labels["node"]}
+		u.of[ref] = min(time.Duration(s.Value*float64(time.Second)), policy.UnreadyWindow)
+	}
 	return nil
 }
 

@@ -2,8 +2,11 @@ package signal
 
 import (
 	"context"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/pharos-fleet/pharos/remediator/policy"
 )
 
 // Kept is how many cells are watched, and for how many accesses to clusters a client
@@ -37,3 +40,12 @@ func (r *Reader) ListAnew(ctx context.Context, secret *corev1.Secret) (int, erro
 	err = w.machines.list(ctx, c)
 	return len(w.machines.all()), err
 }
+
+// Unreadiness lets a test see what is remembered of live Nodes.
+type Unreadiness struct{ unreadiness }
+
+func (u *Unreadiness) Saw(ref policy.NodeRef, ready bool, at time.Time) time.Duration {
+	return u.saw(ref, ready, at)
+}
+
+func (u *Unreadiness) Forget(now time.Time) { u.forget(now) }

@@ -33,6 +33,7 @@ func (r *Reader) Live(ctx context.Context, cells []policy.Cell, suspects []polic
 		})
 	}
 	_ = group.Wait() // what went wrong stands in each cluster's Err
+	r.unready.forget(r.now())
 	return out
 }
 
@@ -61,7 +62,7 @@ func (r *Reader) liveCluster(ctx context.Context, cells []policy.Cell, w want) p
 	out := policy.LiveCluster{Cell: w.cell, Cluster: w.cluster, ReadAt: r.now()}
 	c, err := r.find(ctx, cells, w)
 	if err == nil {
-		err = read(ctx, c, w.nodes, &out)
+		err = r.read(ctx, c, w.nodes, &out)
 	}
 	if err != nil {
 		out.Err = err.Error()
@@ -71,7 +72,7 @@ func (r *Reader) liveCluster(ctx context.Context, cells []policy.Cell, w want) p
 
 // read takes all Leases and the given Nodes of a cluster, and the difference
 // between its clock and ours.
-func read(ctx context.Context, c kubernetes.Interface, nodes []string, out *policy.LiveCluster) error {
+func (r *Reader) read(ctx context.Context, c kubernetes.Interface, nodes []string, out *policy.LiveCluster) error {
 	ctx, clocks := skew.Measure(ctx)
 	var err error
 	if out.Leases, err = leases(ctx, c); err != nil {
@@ -87,6 +88,11 @@ func read(ctx context.Context, c kubernetes.Interface, nodes []string, out *poli
 		})
 	}
 	_ = group.Wait() // what went wrong stands in each node's Err
+	for i := range out.Nodes {
+		if n := &out.Nodes[i]; n.Err == "" && !n.Absent {
+			n.Unready.Duration = r.unready.saw(policy.NodeRef{Cell: out.Cell, Cluster: out.Cluster, Node: n.Name}, n.Ready == "True", r.now())
+		}
+	}
 	out.ClockSkew.Duration, err = clocks.Skew()
 	return err
 }
@@ -143,7 +149,7 @@ func (r *Reader) Again(ctx context.Context, t api.RemediationTarget, nodes []str
 	out := policy.LiveCluster{Cell: t.Cell, Cluster: t.Cluster, ReadAt: r.now()}
 	c, err := r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster, observing})
 	if err == nil {
-		err = read(ctx, c, nodes, &out)
+		err = r.read(ctx, c, nodes, &out)
 	}
 	if err != nil {
 		out.Err = err.Error()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/pharos-fleet/pharos/internal/testkit"
@@ -72,6 +73,7 @@ func TestCentralsOnRealPrometheus(t *testing.T) {
 		at := time.Now().Add(-2 * time.Second).UnixMilli()
 		fmt.Fprintf(w, "cell:heartbeat:timestamp_seconds{cell=\"asia-1\"} %.3f %d\n", float64(at)/1000, at)
 		fmt.Fprintf(w, "cluster:up:min{cell=\"asia-1\",cluster=\"shop\"} 1 %d\n", at)
+		fmt.Fprintf(w, "node:unready:seconds30m{cell=\"asia-1\",cluster=\"shop\",node=\"n-1\"} 600 %d\n", at)
 		if listing.Load() {
 			fmt.Fprintf(w, "node:unhealthy:info{cell=\"asia-1\",cluster=\"shop\",node=\"n-1\",reason=\"Unknown\",zone=\"z\",rack=\"r\"} 1 %d\n", at)
 		}
@@ -95,7 +97,7 @@ func TestCentralsOnRealPrometheus(t *testing.T) {
 		require.Len(t, a.Unhealthy, 1)
 		require.Equal(t, []policy.ClusterSample{{Cell: "asia-1", Cluster: "shop", Up: true, At: a.ClustersUp[0].At}}, a.ClustersUp)
 		last = a.Unhealthy[0].At
-		require.Equal(t, policy.NodeSample{Cell: "asia-1", Cluster: "shop", Node: "n-1", Zone: "z", Rack: "r", Reason: "Unknown", At: last}, a.Unhealthy[0])
+		require.Equal(t, policy.NodeSample{Cell: "asia-1", Cluster: "shop", Node: "n-1", Zone: "z", Rack: "r", Reason: "Unknown", At: last, Unready: metav1.Duration{Duration: 10 * time.Minute}}, a.Unhealthy[0])
 		age := time.Since(last)
 		require.True(t, age > time.Second && age < 6*time.Second, "the sample's own time, not the question's: %s", age)
 	}, 60*time.Second, 200*time.Millisecond)

@@ -47,6 +47,7 @@ type Reader struct {
 	clusters *clusterClients
 	watching *watchClients
 	watchers watchers
+	unready  unreadiness
 }
 
 // New checks the options.

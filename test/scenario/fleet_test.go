@@ -71,7 +71,9 @@ type machine struct {
 	since          time.Time
 	boots          int
 	cordoned       bool
-	job            *job
+	// unready is when the node was not ready, and seen when the remediator saw that.
+	unready, seen []time.Time
+	job           *job
 	// touched is when a repair may last have touched the machine.
 	touched time.Time
 }
@@ -89,7 +91,7 @@ func newFleet() *fleet {
 	f := &fleet{
 		start: start, now: start, ahead: map[string]time.Duration{}, state: map[string]string{}, remediator: newRemediator(),
 		people:   people{map[string]time.Time{}, map[string]time.Time{}},
-		centrals: []*central{{"a", map[string]view{}}, {"b", map[string]view{}}},
+		centrals: []*central{newCentral("a"), newCentral("b")},
 		policies: []api.RemediationPolicy{{ObjectMeta: metav1.ObjectMeta{Name: "nodes"}}},
 	}
 	f.must("policy all")
@@ -138,6 +140,9 @@ func (f *fleet) breathe(m *machine) {
 		m.renewed, ready = f.now, "True"
 	} else if f.now.Sub(m.renewed) >= leaseTime {
 		ready = "Unknown"
+	}
+	if ready != "True" {
+		m.unready = append(m.unready, f.now)
 	}
 	if ready != m.ready {
 		m.ready, m.since = ready, f.now

@@ -88,7 +88,9 @@ func (f *fleet) accuses(a policy.Central, m *machine) bool {
 
 func (f *fleet) judgeLive(m *machine) {
 	unread := f.state["cluster "+m.Cluster] == "unreachable"
-	if unread || m.alive || m.ready == "True" || m.cordoned || f.now.Sub(m.since) < dwell || f.now.Sub(m.renewed) < leaseTime {
+	m.unready = slices.DeleteFunc(m.unready, func(at time.Time) bool { return f.now.Sub(at) > policy.UnreadyWindow })
+	short := f.now.Sub(m.since) < dwell && step*time.Duration(len(m.unready)) < policy.UnreadyWindow*3/10
+	if unread || m.alive || m.ready == "True" || m.cordoned || short || f.now.Sub(m.renewed) < leaseTime {
 		f.violate(notConfirmed, "%s is alive: %t, Ready=%s for %s", m.Name, m.alive, m.ready, f.now.Sub(m.since))
 	}
 }

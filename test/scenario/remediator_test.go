@@ -50,6 +50,9 @@ func (f *fleet) round() {
 	}
 	if f.writes == 0 {
 		f.say("the remediator is killed and started anew")
+		for _, m := range f.machines {
+			m.seen = nil
+		}
 		f.writes = -1
 	}
 	f.judgeStanding()

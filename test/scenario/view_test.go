@@ -14,6 +14,29 @@ import (
 type central struct {
 	name  string
 	views map[string]view
+	// unready are the instants at which it took each node for unhealthy.
+	unready map[policy.NodeRef][]time.Time
+}
+
+func newCentral(name string) *central {
+	return &central{name, map[string]view{}, map[policy.NodeRef][]time.Time{}}
+}
+
+// took remembers for half an hour what was taken of a cell.
+func (c *central) took(v view) {
+	for _, n := range v.nodes {
+		ref := policy.NodeRef{Cell: n.Cell, Cluster: n.Cluster, Node: n.Node}
+		c.unready[ref] = append(c.unready[ref], v.at)
+	}
+}
+
+// unreadyFor is what a central's rule says of a node, which speaks from five minutes on.
+func (c *central) unreadyFor(ref policy.NodeRef, now time.Time) time.Duration {
+	c.unready[ref] = slices.DeleteFunc(c.unready[ref], func(at time.Time) bool { return now.Sub(at) > policy.UnreadyWindow })
+	if sum := time.Duration(len(c.unready[ref])) * step; sum >= 5*time.Minute {
+		return sum
+	}
+	return 0
 }
 
 // view is what a cell's edge has evaluated.
@@ -34,6 +57,7 @@ func (f *fleet) scrape() {
 			delete(c.views, cell)
 			if f.state["cell "+cell] != "dark" {
 				c.views[cell] = f.evaluate(cell)
+				c.took(c.views[cell])
 			}
 		}
 	}
@@ -81,7 +105,10 @@ func (f *fleet) answer(c *central) policy.Central {
 		out.Heartbeats = append(out.Heartbeats, policy.CellSample{Cell: cell, At: v.at})
 		out.ClustersUp = append(out.ClustersUp, v.clusters...)
 		if state != "disagrees" {
-			out.Unhealthy = append(out.Unhealthy, v.nodes...)
+			for _, n := range v.nodes {
+				n.Unready.Duration = c.unreadyFor(policy.NodeRef{Cell: n.Cell, Cluster: n.Cluster, Node: n.Node}, f.now)
+				out.Unhealthy = append(out.Unhealthy, n)
+			}
 		}
 	}
 	return out
@@ -132,6 +159,14 @@ func (f *fleet) live(suspects []policy.NodeRef) []policy.LiveCluster {
 	return out
 }
 
+// sees remembers that a node was not ready when the remediator looked.
+func (f *fleet) sees(m *machine) {
+	m.seen = slices.DeleteFunc(m.seen, func(at time.Time) bool { return f.now.Sub(at) > policy.UnreadyWindow })
+	if m.ready != "True" && !slices.Contains(m.seen, f.now) {
+		m.seen = append(m.seen, f.now)
+	}
+}
+
 // read asks the API server of one business cluster.
 func (f *fleet) read(cell, cluster string, nodes []string) policy.LiveCluster {
 	out := policy.LiveCluster{Cell: cell, Cluster: cluster, ReadAt: f.clock(), ClockSkew: metav1.Duration{Duration: -f.ahead["hub"]}}
@@ -146,8 +181,9 @@ func (f *fleet) read(cell, cluster string, nodes []string) policy.LiveCluster {
 	}
 	for _, name := range nodes {
 		m := f.machine(name)
+		f.sees(m)
 		out.Nodes = append(out.Nodes, policy.LiveNode{
-			Name: name, Ready: m.ready, Since: m.since, Heartbeat: m.renewed, Unschedulable: m.cordoned,
+			Name: name, Ready: m.ready, Unready: metav1.Duration{Duration: step * time.Duration(len(m.seen))}, Since: m.since, Heartbeat: m.renewed, Unschedulable: m.cordoned,
 			BootID: fmt.Sprintf("boot-%d", m.boots), ProviderID: m.ProviderID,
 		})
 	}
