@@ -41,6 +41,12 @@ func (r *run) past() *history {
 			verified = append(verified, rem)
 		}
 	}
+	// What this round finds to have failed is no success to go on from.
+	for _, u := range r.plan.Updates {
+		if rem := r.ix.open[u.Target.MachineUID]; u.Phase == api.RemediationFailed && rem != nil && rem.Name == u.Name {
+			latest(h.failed, r.ix.domains(rem), r.now)
+		}
+	}
 	for _, rem := range verified {
 		for _, d := range r.ix.domains(rem) {
 			if endedAt(rem, r.now).After(h.failed[d]) {

@@ -35,8 +35,14 @@ func TestSlowStartBeginsAnew(t *testing.T) {
 		more func(w *world)
 		want int
 	}{
-		"after a failure":       {func(w *world) { w.ended("shop-3-40", api.RemediationFailed, time.Minute) }, 1},
-		"not after an old one":  {func(w *world) { w.ended("shop-3-40", api.RemediationFailed, time.Hour) }, 4},
+		"after a failure":      {func(w *world) { w.ended("shop-3-40", api.RemediationFailed, time.Minute) }, 1},
+		"not after an old one": {func(w *world) { w.ended("shop-3-40", api.RemediationFailed, time.Hour) }, 4},
+		"after one that this round finds": {func(w *world) {
+			rem := w.open("shop-3-40", api.RemediationActing)
+			w.asked(rem, api.RepairRunning)
+			w.machine("shop-3-40").Response.FinishedAt = nil
+			rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second))
+		}, 0},
 		"not after one between": {func(w *world) { w.ended("shop-3-40", api.RemediationFailed, 150*time.Second) }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
