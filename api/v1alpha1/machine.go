@@ -16,6 +16,7 @@ import (
 // +kubebuilder:printcolumn:name="State",type=string,JSONPath=`.spec.state`
 // +kubebuilder:printcolumn:name="Repair",type=string,JSONPath=`.spec.remediation.action`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.remediation.phase`
+// +kubebuilder:printcolumn:name="Quarantined",type=string,JSONPath=`.metadata.annotations.pharos\.dev/quarantined`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type Machine struct {
 	metav1.TypeMeta `json:",inline"`
@@ -114,8 +115,21 @@ const (
 	ActionEscalate RemediationAction = "Escalate"
 )
 
+// What is written on a Machine when one takes another's place.
+const (
+	// AnnotationClaimedBy, on a machine on standby, names the Remediation that takes it
+	// to replace another. Nothing else takes it while it stands.
+	AnnotationClaimedBy = "pharos.dev/claimed-by"
+	// AnnotationQuarantined names the Remediation by which a machine was replaced, or
+	// that it failed to take another's place by. Nothing takes or repairs the machine
+	// until a person has looked at it and taken the annotation away.
+	AnnotationQuarantined = "pharos.dev/quarantined"
+)
+
 // RemediationRequest asks the owner of an object for a repair. The same id is
 // never acted on twice.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.spare) == (self.action == 'Replace')",message="spare belongs to Replace, which needs it"
 type RemediationRequest struct {
 	// ID of the request: the name of the Remediation in the hub.
 	// +required
@@ -144,6 +158,11 @@ type RemediationRequest struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	HardwareID string `json:"hardwareID,omitempty"`
+	// Spare is the machine on standby that takes the place of this one, of a request to
+	// Replace. It bears the request's id in its annotation pharos.dev/claimed-by; its
+	// owner refuses the request when it does not.
+	// +optional
+	Spare *SpareReference `json:"spare,omitempty"`
 	// Epoch of the remediator that asks: the leaseTransitions of the Lease that it
 	// leads by. Whoever answers remembers the highest that it answered, and refuses
 	// a request of a lower one, and of none where it remembers any: it was written
@@ -151,6 +170,19 @@ type RemediationRequest struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Epoch *int32 `json:"epoch,omitempty"`
+}
+
+// SpareReference names a machine on standby, in the namespace of whoever refers to it.
+type SpareReference struct {
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// UID guards against a new Machine under an old name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	UID string `json:"uid,omitempty"`
 }
 
 // RepairPhase is how far the owner of an object is with a repair.

@@ -34,6 +34,7 @@ type Remediation struct {
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="a Remediation's spec is a record and cannot be changed"
 // +kubebuilder:validation:XValidation:rule="has(self.expiresAt) == (has(self.mode) && self.mode == 'Approve' && self.action != 'Escalate')",message="expiresAt belongs to a proposal of mode Approve, which needs it"
 // +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Observe'",message="a policy in mode Observe has nothing to record"
+// +kubebuilder:validation:XValidation:rule="has(self.replacement) == (self.action == 'Replace')",message="replacement belongs to Replace, which needs it"
 type RemediationSpec struct {
 	// PolicyName names the RemediationPolicy that decided.
 	// +required
@@ -45,6 +46,9 @@ type RemediationSpec struct {
 	Target RemediationTarget `json:"target,omitzero"`
 	// +required
 	Action RemediationAction `json:"action,omitempty"`
+	// Replacement is the machine on standby that takes the target's place, of action Replace.
+	// +optional
+	Replacement *ReplacementTarget `json:"replacement,omitempty"`
 	// Mode of the policy when it decided. With Recommend or Approve the repair is a
 	// proposal, which is not begun unless a person approves it. Unset, as in records of
 	// earlier versions, it is none.
@@ -106,6 +110,34 @@ type RemediationPlace struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Pool string `json:"pool,omitempty"`
+}
+
+// ReplacementTarget is a machine that takes another's place in its cluster, as it was when
+// that was decided.
+type ReplacementTarget struct {
+	// Machine is in the namespace of the target.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Machine string `json:"machine,omitempty"`
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	MachineUID string `json:"machineUID,omitempty"`
+	// Node that it will be.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	HardwareID string `json:"hardwareID,omitempty"`
+	// ProviderID by which its Node is known to be the machine.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	ProviderID string `json:"providerID,omitempty"`
 }
 
 // RemediationTarget identifies a machine for good.

@@ -46,7 +46,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="has(self.matchAll) || (has(self.cells) && size(self.cells) > 0) || (has(self.pools) && size(self.pools) > 0)",message="a policy selects cells or pools, or says matchAll: All; an empty selection is not everything"
 // +kubebuilder:validation:XValidation:rule="!has(self.matchAll) || ((!has(self.cells) || size(self.cells) == 0) && (!has(self.pools) || size(self.pools) == 0))",message="matchAll stands alone, without cells or pools"
 // +kubebuilder:validation:XValidation:rule="!has(self.verification) || !has(self.verification.nodeCheck) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= (has(self.timeoutSeconds) ? self.timeoutSeconds : 1800)",message="a node check must end before the repair's deadline: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than timeoutSeconds (1800 when unset)"
-// +kubebuilder:validation:XValidation:rule="!has(self.escalation) || self.escalation.map(s, s.action == 'RestartComponent' ? 0 : s.action == 'Reboot' ? 1 : 2).isSorted()",message="an escalation goes from the mildest to the most destructive: RestartComponent, Reboot, Reinstall"
+// +kubebuilder:validation:XValidation:rule="!has(self.escalation) || self.escalation.map(s, s.action == 'RestartComponent' ? 0 : s.action == 'Reboot' ? 1 : s.action == 'Reinstall' ? 2 : 3).isSorted()",message="an escalation goes from the mildest to the most destructive: RestartComponent, Reboot, Reinstall, Replace"
 // +kubebuilder:validation:XValidation:rule="!has(self.escalation) || !has(self.verification) || !has(self.verification.nodeCheck) || self.escalation.all(s, !has(s.timeoutSeconds) || (has(self.verification.nodeCheck.timeoutSeconds) ? self.verification.nodeCheck.timeoutSeconds : 120) + 60 <= s.timeoutSeconds)",message="a node check must end before the deadline of each step: verification.nodeCheck.timeoutSeconds (120 when unset) must be at least 60 less than its timeoutSeconds"
 // +kubebuilder:validation:XValidation:rule="has(self.limit) == (has(self.mode) && self.mode == 'ActLimited')",message="limit belongs to mode ActLimited, which needs it"
 // +kubebuilder:validation:XValidation:rule="!has(self.approval) || (has(self.mode) && self.mode == 'Approve')",message="approval belongs to mode Approve"
@@ -85,7 +85,7 @@ type RemediationPolicySpec struct {
 	// +listType=map
 	// +listMapKey=action
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=3
+	// +kubebuilder:validation:MaxItems=4
 	Escalation []EscalationStep `json:"escalation,omitempty"`
 	// EscalationWindowSeconds is for how long a repair of the same hardware counts
 	// for the choice of the next step, in seconds. One that failed counts until a
@@ -144,10 +144,12 @@ type RemediationPolicySpec struct {
 }
 
 // EscalationStep is one of the things that are tried.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.sparePool) || self.action == 'Replace'",message="sparePool belongs to Replace"
 type EscalationStep struct {
 	// Action of the step. What it does to a machine, the site's repair Job says.
 	// +required
-	// +kubebuilder:validation:XValidation:rule="self == 'RestartComponent' || self == 'Reboot' || self == 'Reinstall'",message="RestartComponent, Reboot and Reinstall can be asked for in this version; what comes after the last step is always Escalate"
+	// +kubebuilder:validation:XValidation:rule="self != 'Escalate'",message="Escalate cannot be written: it is what always comes after the last step"
 	Action RemediationAction `json:"action,omitempty"`
 	// TimeoutSeconds is how long the step may take until it is verified, in
 	// seconds. Unset means the policy's timeoutSeconds.
@@ -162,6 +164,12 @@ type EscalationStep struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	Attempts *int32 `json:"attempts,omitempty"`
+	// SparePool is the pool of the same cluster of which a machine on standby takes the
+	// place of one that is replaced. Unset means the pool of that machine.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	SparePool string `json:"sparePool,omitempty"`
 }
 
 // PolicyLimit is how much a policy in mode ActLimited may do.
@@ -177,7 +185,7 @@ type PolicyLimit struct {
 	// which a harsher one is due is held, with reason LimitReached. Unset means any
 	// that the escalation has.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="self == 'RestartComponent' || self == 'Reboot' || self == 'Reinstall'",message="RestartComponent, Reboot and Reinstall can be done in this version"
+	// +kubebuilder:validation:XValidation:rule="self != 'Escalate'",message="handing a machine to people is never limited"
 	Action RemediationAction `json:"action,omitempty"`
 }
 

@@ -70,12 +70,20 @@ func TestAPIServerRefuses(t *testing.T) {
 		"an escalation": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Escalation = steps(v1alpha1.ActionRestartComponent, v1alpha1.ActionReboot, v1alpha1.ActionReinstall)
 		}), ""},
-		"an escalation to what this version does not run": {policy(func(s *v1alpha1.RemediationPolicySpec) {
-			s.Escalation = steps(v1alpha1.ActionReboot, v1alpha1.ActionReplace)
-		}), "RestartComponent, Reboot and Reinstall can be asked for in this version"},
+		"an escalation to a spare": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionRestartComponent, v1alpha1.ActionReboot, v1alpha1.ActionReinstall, v1alpha1.ActionReplace)
+			s.Escalation[3].SparePool = "reserve"
+		}), ""},
+		"a spare of what is not replaced": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReboot)
+			s.Escalation[0].SparePool = "reserve"
+		}), "sparePool belongs to Replace"},
+		"a replacement and something after it": {policy(func(s *v1alpha1.RemediationPolicySpec) {
+			s.Escalation = steps(v1alpha1.ActionReplace, v1alpha1.ActionReinstall)
+		}), "from the mildest to the most destructive"},
 		"an escalation that says its end": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Escalation = steps(v1alpha1.ActionReboot, v1alpha1.ActionEscalate)
-		}), "what comes after the last step is always Escalate"},
+		}), "it is what always comes after the last step"},
 		"an escalation that becomes milder": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Escalation = steps(v1alpha1.ActionReinstall, v1alpha1.ActionReboot)
 		}), "from the mildest to the most destructive"},
@@ -111,7 +119,7 @@ func TestAPIServerRefuses(t *testing.T) {
 		}), ""},
 		"a limit up to what nobody does": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Mode, s.Limit = v1alpha1.ModeActLimited, v1alpha1.PolicyLimit{PerDay: ptr.To(int32(3)), Action: v1alpha1.ActionEscalate}
-		}), "can be done in this version"},
+		}), "handing a machine to people is never limited"},
 		"a limit up to a reboot": {policy(func(s *v1alpha1.RemediationPolicySpec) {
 			s.Mode, s.Limit = v1alpha1.ModeActLimited, v1alpha1.PolicyLimit{PerDay: ptr.To(int32(3)), Action: v1alpha1.ActionReboot}
 		}), ""},

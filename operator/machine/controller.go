@@ -156,6 +156,12 @@ func (r *Reconciler) look(ctx context.Context, key client.ObjectKey) (snapshot, 
 	if s.cluster, err = find(ctx, r.live, name, &v1alpha1.Cluster{}); err != nil {
 		return s, fmt.Errorf("reading Cluster %s: %w", name, err)
 	}
+	if ref := s.machine.Spec.Remediation.Spare; ref != nil {
+		name.Name = ref.Name
+		if s.spare, err = find(ctx, r.live, name, &v1alpha1.Machine{}); err != nil {
+			return s, fmt.Errorf("reading machine %s, which is to take the place of %s: %w", name, key, err)
+		}
+	}
 	return s, nil
 }
 
@@ -203,7 +209,7 @@ func (r *Reconciler) start(ctx context.Context, s snapshot) (*v1alpha1.Remediati
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.machine.Spec.Remediation.StartBefore.Sub(now))
 	defer cancel()
-	job := repairJob(template, s.machine, now)
+	job := repairJob(template, s.machine, s.spare, now)
 	switch err := r.client.Create(ctx, job); {
 	case apierrors.IsInvalid(err) || apierrors.IsBadRequest(err):
 		return refused(id, fmt.Sprintf("ConfigMap %s, key %s: %v", r.template, TemplateKey, err), s.now), nil

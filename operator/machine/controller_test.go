@@ -23,6 +23,7 @@ func TestReconciler(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *world){
 		"repairs once":            repairsOnce,
 		"reports failure":         reportsFailure,
+		"replaces by a spare":     replacesBySpare,
 		"refuses late":            refusesLate,
 		"refuses when paused":     refusesWhenPaused,
 		"refuses a lower epoch":   refusesLowerEpoch,

@@ -26,6 +26,9 @@ type snapshot struct {
 	// named is the Job that bears the name of the present request, if there is
 	// one, whoever owns it.
 	named *batchv1.Job
+	// spare is the machine that the request names to take this one's place; nil when it
+	// names none or there is none.
+	spare *v1alpha1.Machine
 	now   time.Time
 }
 
@@ -110,7 +113,31 @@ func refusal(s snapshot, request *v1alpha1.RemediationRequest) string {
 	if why := outdated(request, m.Status.RemediationEpoch); why != "" {
 		return why
 	}
+	if why := unclaimed(request, s.spare); why != "" {
+		return why
+	}
 	return lapsed(request, s.now)
+}
+
+// unclaimed says why a machine must not be replaced, or nothing: the spare is not what the
+// request says, or not the request's.
+func unclaimed(request *v1alpha1.RemediationRequest, spare *v1alpha1.Machine) string {
+	if request.Action != v1alpha1.ActionReplace {
+		return ""
+	}
+	switch ref := request.Spare; {
+	case ref == nil:
+		return "it names no machine on standby to take this one's place"
+	case spare == nil || string(spare.UID) != ref.UID || spare.DeletionTimestamp != nil:
+		return fmt.Sprintf("machine %s, which is to take this one's place, is gone", ref.Name)
+	case spare.Spec.State != v1alpha1.MachineStandby:
+		return fmt.Sprintf("machine %s, which is to take this one's place, is not on standby", ref.Name)
+	case spare.Annotations[v1alpha1.AnnotationClaimedBy] != request.ID:
+		return fmt.Sprintf("machine %s is not claimed by it: its annotation %s is %q", ref.Name, v1alpha1.AnnotationClaimedBy, spare.Annotations[v1alpha1.AnnotationClaimedBy])
+	case spare.Annotations[v1alpha1.AnnotationQuarantined] != "" || paused(spare) || spare.Spec.Remediation != nil:
+		return fmt.Sprintf("machine %s, which is to take this one's place, is quarantined, paused or under repair", ref.Name)
+	}
+	return ""
 }
 
 // outdated says why the request is of a remediator that has a successor, or nothing.

@@ -228,7 +228,7 @@ func TestRepairJob(t *testing.T) {
 	m := asked("a")
 	template, err := parseTemplate(site, "fleet")
 	require.NoError(t, err)
-	job := repairJob(template, m, now)
+	job := repairJob(template, m, nil, now)
 
 	require.Equal(t, "repair-a", job.Name)
 	require.True(t, owns(m, job))
@@ -246,6 +246,17 @@ func TestRepairJob(t *testing.T) {
 		{Name: "BMC", Value: "$(PHAROS_ADDRESS)"},
 	}, job.Spec.Template.Spec.Containers[0].Env)
 	require.Len(t, template.Spec.Template.Spec.Containers[0].Env, 2, "the template was changed")
+
+	spare := standby()
+	spare.Spec.Address = "10.0.0.9"
+	env := repairJob(template, toReplace(), spare, now).Spec.Template.Spec.Containers[0].Env
+	require.Equal(t, []corev1.EnvVar{
+		{Name: "PHAROS_SPARE", Value: "m-2"},
+		{Name: "PHAROS_SPARE_NODE", Value: "node-2"},
+		{Name: "PHAROS_SPARE_ADDRESS", Value: "10.0.0.9"},
+		{Name: "PHAROS_SPARE_HARDWARE_ID", Value: "sn-2"},
+		{Name: "BMC", Value: "$(PHAROS_ADDRESS)"},
+	}, env[8:])
 }
 
 func TestRepairJobKeepsTheTemplatesTimes(t *testing.T) {
@@ -253,14 +264,14 @@ func TestRepairJobKeepsTheTemplatesTimes(t *testing.T) {
 	require.NoError(t, err)
 	template.Spec.ActiveDeadlineSeconds = ptr.To[int64](10)
 	template.Spec.TTLSecondsAfterFinished = ptr.To[int32](5)
-	job := repairJob(template, asked("a"), now)
+	job := repairJob(template, asked("a"), nil, now)
 
 	require.EqualValues(t, 10, *job.Spec.ActiveDeadlineSeconds)
 	require.EqualValues(t, 60, *job.Spec.TTLSecondsAfterFinished, "the Job must outlive its deadline")
 
 	template.Spec.TTLSecondsAfterFinished = nil
 	far := changed(func(m *v1alpha1.Machine) { m.Spec.Remediation.Deadline = metav1.NewTime(now.Add(30 * time.Hour)) })
-	require.EqualValues(t, 30*60*60, *repairJob(template, far, now).Spec.TTLSecondsAfterFinished)
+	require.EqualValues(t, 30*60*60, *repairJob(template, far, nil, now).Spec.TTLSecondsAfterFinished)
 }
 
 // Case C23: nobody but the remediator tries again.
@@ -271,7 +282,7 @@ func TestRepairJobRunsOnce(t *testing.T) {
 	template.Spec.BackoffLimit = ptr.To[int32](2)
 	template.Spec.PodReplacementPolicy = ptr.To(batchv1.TerminatingOrFailed)
 	template.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
-	spec := repairJob(template, asked("a"), now).Spec
+	spec := repairJob(template, asked("a"), nil, now).Spec
 
 	require.EqualValues(t, 0, *spec.BackoffLimit)
 	require.EqualValues(t, 1, *spec.Parallelism)
@@ -319,7 +330,7 @@ func FuzzParseTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		job := repairJob(template, asked("a"), now)
+		job := repairJob(template, asked("a"), nil, now)
 		if job.Name != "repair-a" || job.Namespace != "fleet" || *job.Spec.ActiveDeadlineSeconds > 60 {
 			t.Fatalf("a template escaped its bounds: %+v", job)
 		}

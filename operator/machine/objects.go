@@ -99,8 +99,9 @@ func checkContainers(pod corev1.PodSpec) error {
 	return nil
 }
 
-// repairJob makes the Job of the machine's request out of the site's.
-func repairJob(template *batchv1.Job, m *v1alpha1.Machine, now time.Time) *batchv1.Job {
+// repairJob makes the Job of the machine's request out of the site's. The spare is nil
+// unless one is to take the machine's place.
+func repairJob(template *batchv1.Job, m, spare *v1alpha1.Machine, now time.Time) *batchv1.Job {
 	request := m.Spec.Remediation
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{
@@ -115,7 +116,7 @@ func repairJob(template *batchv1.Job, m *v1alpha1.Machine, now time.Time) *batch
 	limit(&job.Spec, request.Deadline.Sub(now))
 	once(&job.Spec)
 	pod := &job.Spec.Template.Spec
-	env := environment(m)
+	env := environment(m, spare)
 	for i := range pod.InitContainers {
 		setEnv(&pod.InitContainers[i], env)
 	}
@@ -147,8 +148,8 @@ func once(spec *batchv1.JobSpec) {
 	spec.Template.Spec.RestartPolicy = corev1.RestartPolicyNever
 }
 
-func environment(m *v1alpha1.Machine) []corev1.EnvVar {
-	return []corev1.EnvVar{
+func environment(m, spare *v1alpha1.Machine) []corev1.EnvVar {
+	env := []corev1.EnvVar{
 		{Name: "PHAROS_REMEDIATION_ID", Value: m.Spec.Remediation.ID},
 		{Name: "PHAROS_ACTION", Value: string(m.Spec.Remediation.Action)},
 		{Name: "PHAROS_NAMESPACE", Value: m.Namespace},
@@ -158,6 +159,15 @@ func environment(m *v1alpha1.Machine) []corev1.EnvVar {
 		{Name: "PHAROS_ADDRESS", Value: m.Spec.Address},
 		{Name: "PHAROS_HARDWARE_ID", Value: m.Spec.HardwareID},
 	}
+	if spare == nil {
+		return env
+	}
+	return append(env,
+		corev1.EnvVar{Name: "PHAROS_SPARE", Value: spare.Name},
+		corev1.EnvVar{Name: "PHAROS_SPARE_NODE", Value: spare.Spec.NodeName},
+		corev1.EnvVar{Name: "PHAROS_SPARE_ADDRESS", Value: spare.Spec.Address},
+		corev1.EnvVar{Name: "PHAROS_SPARE_HARDWARE_ID", Value: spare.Spec.HardwareID},
+	)
 }
 
 // setEnv gives the container our variables, first, so that the template's own

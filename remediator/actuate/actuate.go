@@ -73,6 +73,9 @@ func Request(ctx context.Context, cell client.Client, m *api.Machine, rem *api.R
 		StartBefore: metav1.NewTime(terms.StartBefore), Deadline: rem.CurrentDeadline(), HardwareID: rem.Spec.Target.HardwareID,
 		Epoch: &terms.Epoch,
 	}
+	if by := rem.Spec.Replacement; by != nil {
+		after.Spec.Remediation.Spare = &api.SpareReference{Name: by.Machine, UID: by.MachineUID}
+	}
 	return write(ctx, cell, m, after)
 }
 

@@ -144,6 +144,11 @@ func (c *Controller) lookAndAsk(ctx context.Context, d policy.Decision, rem *api
 		u := policy.Withheld(rem, seen.Reason, seen.Message, c.now())
 		return policy.Confirmation{}, &u, nil
 	}
+	if rem.Spec.Replacement != nil {
+		if err := actuate.Claim(ctx, seen.cell, rem); err != nil {
+			return policy.Confirmation{}, nil, err
+		}
+	}
 	return seen.Confirmation, nil, actuate.Request(ctx, seen.cell, seen.machine, rem, actuate.Terms{StartBefore: seen.StartBefore, Epoch: seen.epoch})
 }
 

@@ -57,6 +57,8 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 	// What was tried may have been in other cells, under other Machines.
 	subject.tries = d.subject.tries
 	subject.choose()
+	subject.replacement = d.Spec.Replacement
+	r.chooseSpare(&subject, p)
 	if check := d.Spec.Verification.NodeCheck; check != nil {
 		subject.needs = demand{check: check, policy: d.subject.needs.policy}
 		subject.access = r.ix.access(subject.ref, check)

@@ -33,6 +33,8 @@ type run struct {
 	taken map[string]int
 	// asked are, by policy, the repairs that were asked for of late; see asking.
 	asked map[string][]asking
+	// claimed are the spares that repairs of this round take, by UID.
+	claimed map[string]string
 	// observed names, for each domain, the repairs that policies which only
 	// observe would do first. They take no place from those that act.
 	observed map[domain][]string
@@ -49,7 +51,8 @@ type run struct {
 func newRun(policies []*api.RemediationPolicy, s *Snapshot, now time.Time) *run {
 	r := &run{
 		ix: newIndex(s, now), policies: policies, budgets: sorted(s.Budgets), now: now,
-		bounds: map[domain]limits{}, begun: map[domain]bool{},
+		claimed: map[string]string{},
+		bounds:  map[domain]limits{}, begun: map[domain]bool{},
 		begins: map[string]string{}, taken: map[string]int{}, asked: map[string][]asking{}, observed: map[domain][]string{}, paths: map[clusterRef]tally{}, gates: map[time.Duration]gate{},
 	}
 	r.busy = r.ix.occupy()
@@ -73,6 +76,7 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r := newRun(sorted(policies), &s, now)
 	r.plan.Unmatched = len(r.ix.unmatched())
 	r.plan.Withdrawals = r.ix.withdrawals()
+	r.plan.Handovers = r.ix.handovers()
 	r.plan.Removals = r.ix.removals()
 	waiting := r.progress()
 	r.decideAll(waiting)
@@ -98,6 +102,9 @@ func Suspects(policies []api.RemediationPolicy, s Snapshot) []NodeRef {
 	for _, rem := range r.ix.open {
 		t := rem.Spec.Target
 		found[NodeRef{t.Cell, t.Cluster, t.Node}] = true
+		if by := rem.Spec.Replacement; by != nil {
+			found[NodeRef{t.Cell, t.Cluster, by.Node}] = true
+		}
 	}
 	refs := make([]NodeRef, 0, len(found))
 	for ref := range found {
@@ -283,6 +290,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.denied(s) },
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.failing(s, p) },
+		s.spared,
 		func() (Reason, string) { return r.consented(s) },
 		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },

@@ -24,6 +24,8 @@ type step struct {
 	action   api.RemediationAction
 	timeout  time.Duration
 	attempts int
+	// sparePool is the one of which a spare is taken; empty means the machine's own.
+	sparePool string
 }
 
 // ladder is a policy's escalation. What comes after its last step is not in it, since it
@@ -36,7 +38,7 @@ func ladder(spec *api.RemediationPolicySpec) []step {
 	timeout := seconds(spec.TimeoutSeconds, 1800)
 	steps := make([]step, 0, len(declared))
 	for _, d := range declared {
-		one := step{action: d.Action, timeout: timeout, attempts: defaultAttempts}
+		one := step{action: d.Action, timeout: timeout, attempts: defaultAttempts, sparePool: d.SparePool}
 		if d.TimeoutSeconds != nil {
 			one.timeout = seconds(d.TimeoutSeconds, 0)
 		}
@@ -256,6 +258,7 @@ func (r *run) hand(d *Decision, s subject, p place) {
 		d.Message = clip(fmt.Sprintf("policy %s only observes; it would hand the machine to people: %s", s.settings.name, s.exhausted), 512)
 	default:
 		d.Name, d.Spec = r.name(s), r.spec(s, p)
+		d.Spec.Replacement = nil
 		d.Spec.Action, d.Spec.Reason, d.Spec.Verification = api.ActionEscalate, clip(s.exhausted+"; "+s.wrong(), 1024), api.Verification{}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// failingOf is how many reinstalls of a pool are looked at, the last ones, and
+	// failingOf is how many reinstalls and replacements of a pool are looked at, the last ones, and
 	// failingAt how many of them may not fail.
 	failingOf, failingAt = 4, 3
 	// failingWindow is for how long one counts.
@@ -20,7 +20,8 @@ const (
 // cellPool is a pool in all clusters of a cell, whose machines are installed alike.
 type cellPool struct{ cell, pool string }
 
-// failing asks whether machines of the pool come back from being reinstalled. Where most
+// failing asks whether machines of the pool come back from being reinstalled, or others in
+// their place. Where most
 // do not, the cause is an image, a quota or the repair Job, and one machine after another
 // would be lost to it. A reboot that does not help is no such sign: it is what broken
 // hardware does.
@@ -39,7 +40,7 @@ func (r *run) failing(s subject, p place) (Reason, string) {
 		return "", ""
 	}
 	return ReasonRepairsFailing, fmt.Sprintf(
-		"%d of the last %d machines of pool %s in cell %s that were reinstalled failed, last %s: suspect the image or the repair Job; when it is mended, acknowledge them: kubectl annotate remediation %s %s=true",
+		"%d of the last %d machines of pool %s in cell %s that were reinstalled or replaced failed, last %s: suspect the image or the repair Job; when it is mended, acknowledge them: kubectl annotate remediation %s %s=true",
 		n, len(last), p.machine.Pool, p.cell.Name, last[0].Name, last[0].Name, AnnotationAcknowledged)
 }
 

@@ -41,12 +41,7 @@ func (r *run) past() *history {
 			verified = append(verified, rem)
 		}
 	}
-	// What this round finds to have failed is no success to go on from.
-	for _, u := range r.plan.Updates {
-		if rem := r.ix.open[u.Target.MachineUID]; u.Phase == api.RemediationFailed && rem != nil && rem.Name == u.Name {
-			latest(h.failed, r.ix.domains(rem), r.now)
-		}
-	}
+	r.addFailing(h)
 	for _, rem := range verified {
 		for _, d := range r.ix.domains(rem) {
 			if endedAt(rem, r.now).After(h.failed[d]) {
@@ -55,6 +50,15 @@ func (r *run) past() *history {
 		}
 	}
 	return h
+}
+
+// addFailing adds what this round finds to have failed: it is no success to go on from.
+func (r *run) addFailing(h *history) {
+	for _, u := range r.plan.Updates {
+		if rem := r.ix.open[u.Target.MachineUID]; u.Phase == api.RemediationFailed && rem != nil && rem.Name == u.Name {
+			latest(h.failed, r.ix.domains(rem), r.now)
+		}
+	}
 }
 
 func latest(of map[domain]time.Time, domains [5]domain, at time.Time) {

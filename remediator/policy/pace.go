@@ -220,6 +220,9 @@ func (r *run) take(s subject, p place, name string) {
 	if s.standing {
 		return
 	}
+	if s.replacement != nil {
+		r.claimed[s.replacement.MachineUID] = name
+	}
 	r.begins[s.ref.Cell] = name
 	r.taken[s.settings.name]++
 	for _, d := range all {

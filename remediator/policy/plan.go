@@ -37,6 +37,8 @@ type Plan struct {
 	// Withdrawals are requests that stand on machines though their repair has
 	// ended, or though nothing justifies one that was not answered.
 	Withdrawals []Withdrawal
+	// Handovers end the claims on spares whose repair has ended, by the spare's UID.
+	Handovers []Handover
 	// Checks are the pods to make, on nodes whose repair has ended.
 	Checks []CheckStart
 	// Removals are the pods of checks of which nothing more is to be learned.

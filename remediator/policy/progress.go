@@ -164,8 +164,21 @@ func said(what string, answer *api.RemediationResponse) string {
 }
 
 // verify closes a repair only if every source says that the target is well and
-// the repair is proven to have happened, to the machine that the record names.
+// the repair is proven to have happened, to the machine that the record names. Of one
+// that was replaced it is the machine that took its place.
 func (r *run) verify(rem *api.Remediation, m *Machine) Update {
+	by := rem.Spec.Replacement
+	if by == nil {
+		return r.verifyThat(rem, m)
+	}
+	p, there := r.ix.byUID[by.MachineUID]
+	if !there {
+		return ended(rem, ReasonTargetGone, fmt.Sprintf("Machine %s, which was to take its place, no longer exists", by.Machine))
+	}
+	return r.verifyThat(replaced(rem), p.machine)
+}
+
+func (r *run) verifyThat(rem *api.Remediation, m *Machine) Update {
 	t := rem.Spec.Target
 	ref := NodeRef{t.Cell, t.Cluster, t.Node}
 	facts, live := r.ix.facts(ref), r.ix.liveFact(ref)

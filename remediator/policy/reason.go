@@ -47,6 +47,12 @@ const (
 	ReasonPaused Reason = "Paused"
 	// ReasonNotInUse means that the machine is a spare.
 	ReasonNotInUse Reason = "NotInUse"
+	// ReasonQuarantined means that the machine was replaced, or failed to replace another,
+	// and that nobody has looked at it since.
+	ReasonQuarantined Reason = "Quarantined"
+	// ReasonNoSpare means that the machine is to be replaced, and that no machine on standby
+	// can take its place.
+	ReasonNoSpare Reason = "NoSpare"
 	// ReasonDeleting means that the machine or its node is being deleted.
 	ReasonDeleting Reason = "Deleting"
 	// ReasonCordoned means that somebody works on the node.
@@ -197,7 +203,7 @@ func HoldReasons() []Reason {
 	return []Reason{
 		ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
-		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
+		ReasonInFlight, ReasonRequestFailed, ReasonPaused, ReasonNotInUse, ReasonQuarantined, ReasonNoSpare, ReasonDeleting, ReasonCordoned, ReasonIdentityUnknown,
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation, ReasonForeignOwner, ReasonControlPlane, ReasonRollOut,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonIncidentOpen,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,

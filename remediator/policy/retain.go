@@ -146,6 +146,7 @@ func newNeeds(s Snapshot, now time.Time) needs {
 		n.unread[s.Cells[i].Name] = s.Cells[i].Err != ""
 		for j := range s.Cells[i].Machines {
 			m := &s.Cells[i].Machines[j]
+			n.written[m.ClaimedBy], n.written[m.Quarantined] = true, true
 			if m.Request != nil {
 				n.written[m.Request.ID] = true
 			}

@@ -72,11 +72,15 @@ type Machine struct {
 	Power      string `json:"power,omitempty"`
 	InUse      bool   `json:"inUse,omitempty"`
 	// ControlPlane means that the machine is part of its cluster's control plane.
-	ControlPlane bool                     `json:"controlPlane,omitempty"`
-	Paused       bool                     `json:"paused,omitempty"`
-	Deleting     bool                     `json:"deleting,omitempty"`
-	Request      *api.RemediationRequest  `json:"request,omitempty"`
-	Response     *api.RemediationResponse `json:"response,omitempty"`
+	ControlPlane bool `json:"controlPlane,omitempty"`
+	Paused       bool `json:"paused,omitempty"`
+	// ClaimedBy names the repair that takes this machine to replace another, and
+	// Quarantined the one after which people must look at it.
+	ClaimedBy   string                   `json:"claimedBy,omitempty"`
+	Quarantined string                   `json:"quarantined,omitempty"`
+	Deleting    bool                     `json:"deleting,omitempty"`
+	Request     *api.RemediationRequest  `json:"request,omitempty"`
+	Response    *api.RemediationResponse `json:"response,omitempty"`
 }
 
 // FromMachine takes from a Machine what decisions rest on.
@@ -90,7 +94,8 @@ func FromMachine(m *api.Machine) Machine {
 		Switch: m.Spec.FailureDomain.Switch, Power: m.Spec.FailureDomain.Power,
 		InUse:        m.Spec.State != api.MachineStandby,
 		ControlPlane: slices.ContainsFunc(m.Spec.Roles, ControlPlaneRole),
-		Paused:       paused, Deleting: m.DeletionTimestamp != nil,
+		ClaimedBy:    m.Annotations[api.AnnotationClaimedBy], Quarantined: m.Annotations[api.AnnotationQuarantined],
+		Paused: paused, Deleting: m.DeletionTimestamp != nil,
 		Request: m.Spec.Remediation, Response: m.Status.Remediation,
 	}
 }

@@ -31,6 +31,10 @@ type subject struct {
 	tries     tries
 	step      step
 	exhausted string
+	// replacement is the spare that is to take the machine's place, of a repair that is
+	// written down the one that was chosen then; spareless says why there is none.
+	replacement *api.ReplacementTarget
+	spareless   string
 	// pending is the name of the repair that is written down and, as far as the
 	// node operator has said, not begun.
 	pending string
@@ -63,11 +67,12 @@ func (r *run) subject(p place) subject {
 	}
 	if rem := r.ix.open[p.machine.UID]; rem != nil {
 		s.pending, s.standing = rem.Name, standing(rem, p.machine)
-		s.needs = demanded(rem, s.needs)
+		s.needs, s.replacement = demanded(rem, s.needs), rem.Spec.Replacement
 	}
 	s.lingers = p.machine.Request != nil && r.ix.closed[p.machine.Request.ID] != nil
 	s.access = r.ix.access(ref, s.needs.check)
 	r.escalate(&s)
+	r.chooseSpare(&s, p)
 	return s
 }
 
@@ -98,6 +103,8 @@ func (s subject) identity() (Reason, string) {
 	switch {
 	case m.Deleting:
 		return ReasonDeleting, "the Machine is being deleted"
+	case m.Quarantined != "":
+		return ReasonQuarantined, fmt.Sprintf("the Machine is annotated %s=%s: look at it, then take the annotation away", api.AnnotationQuarantined, m.Quarantined)
 	case !m.InUse:
 		return ReasonNotInUse, "the machine is a spare"
 	case m.ControlPlane:

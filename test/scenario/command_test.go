@@ -39,6 +39,7 @@ func (f *fleet) command(line string) error {
 	run, ok := map[string]func() error{
 		"fleet":  func() error { return f.grow(name, what, words[3]) },
 		"node":   func() error { return f.strike(f.machine(name), what) },
+		"spare":  func() error { return f.addSpare(name, what) },
 		"person": func() error { return f.person(name, what) },
 		"rack":   func() error { return f.strikeRack(name, what) },
 		"policy": func() error { return f.set(&f.policies[0], name) },
@@ -133,9 +134,25 @@ func (f *fleet) strike(m *machine, what string) error {
 	return nil
 }
 
+// escalations are what a policy may try in turn.
+func escalations() map[string][]api.EscalationStep {
+	return map[string][]api.EscalationStep{
+		"replaces":      {{Action: api.ActionReplace}},
+		"reboots-first": {{Action: api.ActionReboot, Attempts: ptr.To(int32(1))}, {Action: api.ActionReplace}},
+		"steps": {
+			{Action: api.ActionRestartComponent, TimeoutSeconds: ptr.To(int32(300)), Attempts: ptr.To(int32(1))},
+			{Action: api.ActionReboot, TimeoutSeconds: ptr.To(int32(600)), Attempts: ptr.To(int32(2))},
+			{Action: api.ActionReinstall, TimeoutSeconds: ptr.To(int32(900)), Attempts: ptr.To(int32(1))},
+		},
+	}
+}
+
 // set gives the policy another selection or mode, "all" being the ordinary one.
 func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 	p.Annotations, p.Spec = nil, api.RemediationPolicySpec{Mode: api.ModeAct, MatchAll: api.MatchAllMachines}
+	if p.Spec.Escalation = escalations()[what]; p.Spec.Escalation != nil {
+		return nil
+	}
 	switch what {
 	case "all":
 	case "empty":
@@ -144,12 +161,6 @@ func (f *fleet) set(p *api.RemediationPolicy, what string) error {
 		p.Spec.MatchAll, p.Spec.Pools = "", []string{"elsewhere"}
 	case "limited":
 		p.Spec.Mode, p.Spec.Limit.PerDay = api.ModeActLimited, ptr.To(int32(1))
-	case "steps":
-		p.Spec.Escalation = []api.EscalationStep{
-			{Action: api.ActionRestartComponent, TimeoutSeconds: ptr.To(int32(300)), Attempts: ptr.To(int32(1))},
-			{Action: api.ActionReboot, TimeoutSeconds: ptr.To(int32(600)), Attempts: ptr.To(int32(2))},
-			{Action: api.ActionReinstall, TimeoutSeconds: ptr.To(int32(900)), Attempts: ptr.To(int32(1))},
-		}
 	case "asks":
 		p.Spec.Mode = api.ModeApprove
 	case "recommends":

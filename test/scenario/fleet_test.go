@@ -63,7 +63,9 @@ type machine struct {
 	changed time.Time
 	// dead means that nothing brings the node back, and needs what alone does. One that
 	// flaps is up and down for so long in turns, whatever is done to it.
-	dead           bool
+	dead bool
+	// absent is a machine that is no node of its cluster.
+	absent         bool
 	needs          api.RemediationAction
 	upFor, downFor time.Duration
 	renewed        time.Time
@@ -81,6 +83,7 @@ type machine struct {
 // job is one run of the node operator's work on a machine.
 type job struct {
 	id     string
+	spare  string
 	action api.RemediationAction
 	ends   time.Time
 	result api.RepairPhase
@@ -131,6 +134,9 @@ func (f *fleet) step() {
 // breathe is the node's kubelet, which renews its Lease, and the cluster's node
 // controller, which calls a node Unknown that has not done so.
 func (f *fleet) breathe(m *machine) {
+	if m.absent {
+		return
+	}
 	lasts := f.now.Sub(m.changed)
 	if m.downFor > 0 && (m.alive && lasts >= m.upFor || !m.alive && lasts >= m.downFor) {
 		f.turn(m, !m.alive)
@@ -175,9 +181,16 @@ func (f *fleet) operate(m *machine) {
 		m.Response = f.response(m.Request.ID, api.RepairRefused)
 	default:
 		takes := map[string]time.Duration{"slow": 45 * time.Minute}[mode]
-		m.job = &job{id: m.Request.ID, action: m.Request.Action, ends: f.now.Add(max(takes, time.Minute))}
+		m.job = &job{id: m.Request.ID, action: m.Request.Action, spare: spareOf(m.Request), ends: f.now.Add(max(takes, time.Minute))}
 		m.Response = f.response(m.job.id, "")
 	}
+}
+
+func spareOf(r *api.RemediationRequest) string {
+	if r.Spare == nil {
+		return ""
+	}
+	return r.Spare.Name
 }
 
 func (f *fleet) response(id string, result api.RepairPhase) *api.RemediationResponse {
@@ -188,7 +201,8 @@ func (f *fleet) response(id string, result api.RepairPhase) *api.RemediationResp
 }
 
 func (f *fleet) refuses(m *machine) bool {
-	return m.Paused || f.state["cluster "+m.Cluster] == "paused" ||
+	unclaimed := m.Request.Spare != nil && f.machine(m.Request.Spare.Name).ClaimedBy != m.Request.ID
+	return unclaimed || m.Paused || f.state["cluster "+m.Cluster] == "paused" ||
 		m.Request.HardwareID != m.HardwareID || !f.now.Before(m.Request.StartBefore.Time)
 }
 
@@ -196,6 +210,10 @@ func (f *fleet) finish(m *machine, mode string) {
 	m.job.result, m.touched = api.RepairSucceeded, f.now
 	if mode == "fails" {
 		m.job.result = api.RepairFailed
+		return
+	}
+	if m.job.action == api.ActionReplace {
+		f.join(m)
 		return
 	}
 	if m.job.action != api.ActionRestartComponent {

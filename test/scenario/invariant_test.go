@@ -132,7 +132,7 @@ func (f *fleet) judgePause(m *machine, p *api.RemediationPolicy) {
 func (f *fleet) judgeShare(m *machine) {
 	var cluster, rack, badInCluster, badInRack int
 	for _, o := range f.machines {
-		if o.cell != m.cell {
+		if o.cell != m.cell || !o.InUse {
 			continue
 		}
 		bad := 0
@@ -183,7 +183,7 @@ func (f *fleet) judgePast(m *machine, action api.RemediationAction) {
 
 // judgeStep lets only something harsher follow what has failed within a day.
 func (f *fleet) judgeStep(failed *api.Remediation, action api.RemediationAction) {
-	order := []api.RemediationAction{api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall}
+	order := []api.RemediationAction{api.ActionRestartComponent, api.ActionReboot, api.ActionReinstall, api.ActionReplace}
 	milder := slices.Index(order, failed.Spec.Action) >= slices.Index(order, action)
 	if milder && f.now.Sub(failed.Status.EndedAt.Time) < 24*time.Hour {
 		f.violate(hadFailed, "%s after %s", action, f.alias(failed.Name))

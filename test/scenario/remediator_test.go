@@ -44,6 +44,9 @@ func (f *fleet) round() {
 	for _, w := range plan.Withdrawals {
 		f.withdraw(w)
 	}
+	for _, h := range plan.Handovers {
+		f.handOver(h)
+	}
 	f.writeIncidents(plan)
 	for _, d := range plan.Decisions {
 		f.carryOut(d)
@@ -117,7 +120,7 @@ func (f *fleet) act(d policy.Decision) {
 		f.write(func() { f.release(d.Name) })
 		return
 	}
-	if f.write(func() { f.ask(m, d, seen.StartBefore) }) {
+	if f.claim(d) && f.write(func() { f.ask(m, d, seen.StartBefore) }) {
 		f.update(policy.Update{
 			Name: d.Name, Phase: api.RemediationActing, Reason: policy.ReasonRequested, Acted: true, Confirmation: seen.Signals,
 		})
@@ -147,6 +150,9 @@ func (f *fleet) ask(m *machine, d policy.Decision, startBefore time.Time) {
 	m.touched = f.now
 	m.Request = &api.RemediationRequest{
 		ID: d.Name, Action: d.Spec.Action, StartBefore: metav1.NewTime(startBefore), Deadline: d.Spec.Deadline, HardwareID: d.Spec.Target.HardwareID,
+	}
+	if by := d.Spec.Replacement; by != nil {
+		m.Request.Spare = &api.SpareReference{Name: by.Machine, UID: by.MachineUID}
 	}
 	f.say("%s is asked of %s", f.alias(d.Name), m.Name)
 }

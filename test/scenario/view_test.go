@@ -68,7 +68,7 @@ func (f *fleet) evaluate(cell string) view {
 	v := view{at: f.now.Add(-lag)}
 	seen := map[string]bool{}
 	for _, m := range f.machines {
-		if m.cell != cell {
+		if m.cell != cell || m.absent {
 			continue
 		}
 		up := f.state["cluster "+m.Cluster] != "unseen"
@@ -175,12 +175,16 @@ func (f *fleet) read(cell, cluster string, nodes []string) policy.LiveCluster {
 		return out
 	}
 	for _, m := range f.machines {
-		if m.cell == cell && m.Cluster == cluster {
+		if m.cell == cell && m.Cluster == cluster && !m.absent {
 			out.Leases = append(out.Leases, policy.Lease{Node: m.Node, Renewed: m.renewed, Duration: metav1.Duration{Duration: leaseTime}})
 		}
 	}
 	for _, name := range nodes {
 		m := f.machine(name)
+		if m.absent {
+			out.Nodes = append(out.Nodes, policy.LiveNode{Name: name, Absent: true})
+			continue
+		}
 		f.sees(m)
 		out.Nodes = append(out.Nodes, policy.LiveNode{
 			Name: name, Ready: m.ready, Unready: metav1.Duration{Duration: step * time.Duration(len(m.seen))}, Since: m.since, Heartbeat: m.renewed, Unschedulable: m.cordoned,
