@@ -57,6 +57,11 @@ func TestRemediatorAccessChangesOnlyTheRequest(t *testing.T) {
 		"other pause":    func(m *v1alpha1.Machine) { m.Annotations["pharos.dev/paused"] = "" },
 		"new label":      func(m *v1alpha1.Machine) { m.Labels = map[string]string{"a": "b"} },
 		"with a request": func(m *v1alpha1.Machine) { ask(m); moved(m) },
+		"use":            func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineInUse },
+		"standby":        func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineStandby },
+		"pause by claim": func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationClaimedBy: "rem-1"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := try(remediator, change)
@@ -67,6 +72,7 @@ func TestRemediatorAccessChangesOnlyTheRequest(t *testing.T) {
 	require.NoError(t, try(remediator, ask))
 	require.NoError(t, try(remediator, func(m *v1alpha1.Machine) { m.Spec.Remediation.Reason = "again" }))
 	require.NoError(t, try(remediator, func(m *v1alpha1.Machine) { m.Spec.Remediation = nil }))
+	takesAPlace(t, try, admin, remediator)
 	var machines v1alpha1.MachineList
 	require.NoError(t, remediator.List(t.Context(), &machines))
 	for _, list := range []client.ObjectList{&machines, &v1alpha1.ClusterList{}} {
@@ -75,6 +81,27 @@ func TestRemediatorAccessChangesOnlyTheRequest(t *testing.T) {
 		watch.Stop()
 	}
 	require.True(t, apierrors.IsForbidden(remediator.Delete(t.Context(), m)))
+}
+
+// takesAPlace goes through what is written when a spare replaces a machine.
+func takesAPlace(t *testing.T, try func(client.Client, func(*v1alpha1.Machine)) error, admin, remediator client.Client) {
+	claim := func(m *v1alpha1.Machine) { m.Annotations[v1alpha1.AnnotationClaimedBy] = "rem-1" }
+	free := func(m *v1alpha1.Machine) { delete(m.Annotations, v1alpha1.AnnotationClaimedBy) }
+	use := func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineInUse }
+	quarantine := func(m *v1alpha1.Machine) {
+		m.Spec.State, m.Annotations[v1alpha1.AnnotationQuarantined] = v1alpha1.MachineStandby, "rem-1"
+	}
+	require.NoError(t, try(admin, func(m *v1alpha1.Machine) { m.Spec.State = v1alpha1.MachineStandby }))
+	require.NoError(t, try(remediator, claim))
+	require.ErrorContains(t, try(remediator, use), "only when it ends a claim", "the claim stands")
+	require.NoError(t, try(remediator, func(m *v1alpha1.Machine) { free(m); use(m) }))
+	require.NoError(t, try(remediator, quarantine))
+	require.ErrorContains(t, try(remediator, func(m *v1alpha1.Machine) { delete(m.Annotations, v1alpha1.AnnotationQuarantined) }), "change no other annotation", "people end a quarantine")
+	require.ErrorContains(t, try(remediator, func(m *v1alpha1.Machine) { m.Annotations[v1alpha1.AnnotationQuarantined] = "rem-2" }), "change no other annotation")
+	require.NoError(t, try(admin, func(m *v1alpha1.Machine) { delete(m.Annotations, v1alpha1.AnnotationQuarantined) }))
+	require.NoError(t, try(remediator, claim))
+	require.NoError(t, try(remediator, free), "a spare that is given back")
+	require.NoError(t, try(admin, use))
 }
 
 // as is a client with the rights of an account beside Pharos.
