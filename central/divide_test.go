@@ -81,11 +81,27 @@ func TestNoCellIsForgottenWhileTheTopologyIsDivided(t *testing.T) {
 		require.InDelta(t, cells, counted(t, prometheus), 0)
 	}
 	expects(10)
-	begun := time.Now()
-	lay(divided)
-	expects(2_000)
-	lay(whole)
-	require.Eventually(t, func() bool { return counted(t, prometheus) == 10 }, time.Minute, 200*time.Millisecond)
+	// A machine that is too busy to load the rules within two intervals leaves a gap that is
+	// its own; one that the files cause is there each time.
+	var forgotten string
+	for range 3 {
+		begun := time.Now()
+		lay(divided)
+		expects(2_000)
+		lay(whole)
+		expects(10)
+		if forgotten = forgottenSince(t, prometheus, begun); forgotten == "" {
+			return
+		}
+		t.Log(forgotten)
+	}
+	t.Fatal("three times in a row, at last " + forgotten)
+}
+
+// forgottenSince names a moment since then at which some of the first ten cells were not
+// expected.
+func forgottenSince(t *testing.T, prometheus v1.API, begun time.Time) string {
+	t.Helper()
 	const (
 		step  = 100 * time.Millisecond
 		first = `count(fleet:cell_expected:info{cell=~"cell-0000."})`
@@ -94,10 +110,15 @@ func TestNoCellIsForgottenWhileTheTopologyIsDivided(t *testing.T) {
 	result, _, _, err := prometheus.QueryRange(t.Context(), first, v1.Range{Start: begun, End: ended, Step: step})
 	require.NoError(t, err)
 	values := result.(model.Matrix)[0].Values
-	require.Len(t, values, int(ended.Sub(begun)/step)+1, "there is a moment at which nothing was expected")
-	for _, p := range values {
-		require.InDelta(t, 10, float64(p.Value), 0, "cells that were expected all the time, %s after the change", p.Timestamp.Time().Sub(begun))
+	if want := int(ended.Sub(begun)/step) + 1; len(values) != want {
+		return fmt.Sprintf("nothing was expected at %d of %d moments", want-len(values), want)
 	}
+	for _, p := range values {
+		if p.Value != 10 {
+			return fmt.Sprintf("%s after the change %v of 10 cells were expected", p.Timestamp.Time().Sub(begun), p.Value)
+		}
+	}
+	return ""
 }
 
 func counted(t *testing.T, prometheus v1.API) float64 {
