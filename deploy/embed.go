@@ -32,6 +32,8 @@ const (
 const (
 	// NodeCheckAccess is the account of spec.nodeCheckKubeconfigSecret of its Cluster.
 	NodeCheckAccess = "node-check-access"
+	// DrainAccess is the account of spec.drainKubeconfigSecret of its Cluster.
+	DrainAccess = "drain-access"
 	// Observer is the account of spec.observerKubeconfigSecret of its Cluster.
 	Observer = "pharos-observer"
 )

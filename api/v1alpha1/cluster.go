@@ -68,6 +68,12 @@ type ClusterSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	NodeCheckKubeconfigSecret string `json:"nodeCheckKubeconfigSecret,omitempty"`
+	// DrainKubeconfigSecret is a Secret beside the Cluster whose key kubeconfig may get
+	// and patch Nodes, list Pods and create their evictions in the business cluster, and
+	// nothing else. The remediator uses it. Without it no step that drains is taken.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	DrainKubeconfigSecret string `json:"drainKubeconfigSecret,omitempty"`
 	// Remediation is a repair asked of the cluster operator.
 	// +optional
 	Remediation *RemediationRequest `json:"remediation,omitempty"`

@@ -229,6 +229,10 @@ type MachineStatus struct {
 	// Remediation answers spec.remediation.
 	// +optional
 	Remediation *RemediationResponse `json:"remediation,omitempty"`
+	// Power is what the site's provider saw last of the machine's power. Nothing but a
+	// fresh Off lets pods be ended that nobody can reach.
+	// +optional
+	Power *PowerStatus `json:"power,omitempty"`
 	// RemediationEpoch is the highest epoch of a request that was answered. Unset
 	// means that none bore one.
 	// +optional

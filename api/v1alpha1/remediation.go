@@ -49,6 +49,9 @@ type RemediationSpec struct {
 	// Replacement is the machine on standby that takes the target's place, of action Replace.
 	// +optional
 	Replacement *ReplacementTarget `json:"replacement,omitempty"`
+	// Drain is how the target's node is emptied before the action. Unset means that it is not.
+	// +optional
+	Drain *DrainStep `json:"drain,omitempty"`
 	// Mode of the policy when it decided. With Recommend or Approve the repair is a
 	// proposal, which is not begun unless a person approves it. Unset, as in records of
 	// earlier versions, it is none.
@@ -226,7 +229,7 @@ type GateRecord struct {
 }
 
 // RemediationPhase is how far a repair is.
-// +kubebuilder:validation:Enum=Proposed;Pending;Acting;Verifying;Succeeded;Failed;Cancelled;Escalated
+// +kubebuilder:validation:Enum=Proposed;Pending;Draining;Acting;Verifying;Succeeded;Failed;Cancelled;Escalated
 type RemediationPhase string
 
 const (
@@ -234,6 +237,8 @@ const (
 	RemediationProposed RemediationPhase = "Proposed"
 	// RemediationPending means written down, target not touched yet.
 	RemediationPending RemediationPhase = "Pending"
+	// RemediationDraining means that the target's node is cordoned and emptied.
+	RemediationDraining RemediationPhase = "Draining"
 	// RemediationActing means that the request stands on the target.
 	RemediationActing RemediationPhase = "Acting"
 	// RemediationVerifying means that the repair ran and its effect is awaited.
@@ -310,6 +315,9 @@ type RemediationStatus struct {
 	// +listMapKey=source
 	// +kubebuilder:validation:MaxItems=16
 	Verification []SignalRecord `json:"verification,omitempty"`
+	// Drain is how far the drain is that spec.drain asks for.
+	// +optional
+	Drain *DrainRecord `json:"drain,omitempty"`
 	// NodeCheck is the check that spec.verification asks for, as far as it is.
 	// +optional
 	NodeCheck *NodeCheckRecord `json:"nodeCheck,omitempty"`

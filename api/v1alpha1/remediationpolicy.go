@@ -164,6 +164,11 @@ type EscalationStep struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10
 	Attempts *int32 `json:"attempts,omitempty"`
+	// Drain has the node be cordoned and its pods be evicted before the step, as their
+	// PodDisruptionBudgets allow. Needs the Cluster's drainKubeconfigSecret: without it
+	// the step is not taken there. Unset means that nothing is done to pods.
+	// +optional
+	Drain *DrainStep `json:"drain,omitempty"`
 	// SparePool is the pool of the same cluster of which a machine on standby takes the
 	// place of one that is replaced. Unset means the pool of that machine.
 	// +optional

@@ -34,6 +34,7 @@ func rooms() []room {
 		{dir: "remediator/ledger", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/actuate", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/nodecheck", imports: []string{"api", "remediator/policy", "internal"}},
+		{dir: "remediator/drain", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/snapshot", imports: []string{"api", "remediator/policy", "internal"}},
 		{dir: "remediator/recording", imports: []string{"api", "remediator/policy", "remediator/snapshot"}},
 		{dir: "remediator/replay", imports: []string{"api", "remediator/policy", "remediator/snapshot"}},

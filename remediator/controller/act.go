@@ -98,6 +98,9 @@ func (c *Controller) actOn(ctx context.Context, d policy.Decision) (string, erro
 	if !d.Recorded {
 		c.recorded(rem)
 	}
+	if policy.ToDrain(rem) {
+		return c.drain(ctx, d, rem)
+	}
 	seen, against, err := c.lookAndAsk(ctx, d, rem)
 	if errors.Is(err, actuate.ErrConflict) || errors.Is(err, actuate.ErrForeign) {
 		c.log.Info("Machine changed before it was patched; deciding anew",

@@ -86,11 +86,11 @@ func (m *metrics) initialise(centrals []signal.Central) {
 	for _, result := range []string{"success", "error"} {
 		m.rounds.WithLabelValues(result)
 	}
-	for _, result := range []string{requested, withheld, conflict, refused, failed} {
+	for _, result := range []string{requested, withheld, draining, conflict, refused, failed} {
 		m.requests.WithLabelValues(result)
 	}
 	for _, p := range []api.RemediationPhase{
-		api.RemediationProposed, api.RemediationPending, api.RemediationActing, api.RemediationVerifying,
+		api.RemediationProposed, api.RemediationPending, api.RemediationDraining, api.RemediationActing, api.RemediationVerifying,
 		api.RemediationSucceeded, api.RemediationFailed, api.RemediationCancelled, api.RemediationEscalated,
 	} {
 		m.phases.WithLabelValues(string(p))
@@ -121,6 +121,7 @@ func (m *metrics) round(took time.Duration, err error) {
 const (
 	requested = "requested" // it stands on the machine
 	withheld  = "withheld"  // the last look spoke against it
+	draining  = "draining"  // its node is emptied first
 	conflict  = "conflict"  // the machine changed in between
 	refused   = "refused"   // the API server will not have it
 	failed    = "error"     // anything else

@@ -42,7 +42,7 @@ func (c *Controller) round(ctx context.Context) (time.Time, error) {
 	}
 	plan := policy.Decide(policies, snapshot, now)
 	c.record(policies, snapshot, plan, now)
-	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.handOver(ctx, plan.Handovers), c.startChecks(ctx, plan.Checks),
+	err = errors.Join(c.update(ctx, plan.Updates), c.withdraw(ctx, plan.Withdrawals), c.handOver(ctx, plan.Handovers), c.uncordon(ctx, plan.Uncordons), c.startChecks(ctx, plan.Checks),
 		c.reportIncidents(ctx, snapshot.Incidents, plan))
 	c.removeChecks(ctx, plan.Removals)
 	c.tellLate(plan.Late, snapshot.Remediations)

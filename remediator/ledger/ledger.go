@@ -136,6 +136,16 @@ func changed(before, after api.RemediationStatus) Change {
 	return c
 }
 
+// around keeps what is done before and after the repair itself.
+func around(s *api.RemediationStatus, u policy.Update) {
+	if u.Drain != nil {
+		s.Drain = u.Drain.DeepCopy()
+	}
+	if u.NodeCheck != nil {
+		s.NodeCheck = u.NodeCheck.DeepCopy()
+	}
+}
+
 // set keeps the times of what has happened once.
 func set(rem *api.Remediation, u policy.Update, now metav1.Time) {
 	s := &rem.Status
@@ -157,9 +167,7 @@ func set(rem *api.Remediation, u policy.Update, now metav1.Time) {
 		at := metav1.NewTime(u.RepairedAt)
 		s.RepairedAt = &at
 	}
-	if u.NodeCheck != nil {
-		s.NodeCheck = u.NodeCheck.DeepCopy()
-	}
+	around(s, u)
 	if u.Phase == api.RemediationSucceeded {
 		s.VerifiedAt, s.Verification = &now, u.Verification
 	}

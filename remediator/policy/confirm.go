@@ -53,7 +53,7 @@ func Confirm(d Decision, f Fresh, now time.Time) Confirmation {
 	r.oneCell = true
 	p := r.ix.byUID[f.Machine.UID]
 	subject := r.subject(p)
-	subject.pending = d.Name
+	subject.pending, subject.draining = d.Name, phase(f.Record) == api.RemediationDraining
 	// What was tried may have been in other cells, under other Machines.
 	subject.tries = d.subject.tries
 	subject.choose()

@@ -145,7 +145,7 @@ func (r *run) suspects() []place {
 		}
 	}
 	for uid, rem := range r.ix.open {
-		if p, ok := r.ix.byUID[uid]; ok && (phase(rem) == api.RemediationPending || standing(rem, p.machine)) {
+		if p, ok := r.ix.byUID[uid]; ok && (unbegun(rem) || standing(rem, p.machine)) {
 			found[p.machine] = p
 		}
 	}
@@ -291,6 +291,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.failing(s, p) },
 		s.spared,
+		s.drains,
 		func() (Reason, string) { return r.consented(s) },
 		func() (Reason, string) { return r.limit(s) },
 		func() (Reason, string) { return r.pace(s, p) },

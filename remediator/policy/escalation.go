@@ -26,6 +26,14 @@ type step struct {
 	attempts int
 	// sparePool is the one of which a spare is taken; empty means the machine's own.
 	sparePool string
+	drain     *api.DrainStep
+}
+
+func (s step) drainTime() time.Duration {
+	if s.drain == nil {
+		return 0
+	}
+	return seconds(s.drain.TimeoutSeconds, 0)
 }
 
 // ladder is a policy's escalation. What comes after its last step is not in it, since it
@@ -38,7 +46,7 @@ func ladder(spec *api.RemediationPolicySpec) []step {
 	timeout := seconds(spec.TimeoutSeconds, 1800)
 	steps := make([]step, 0, len(declared))
 	for _, d := range declared {
-		one := step{action: d.Action, timeout: timeout, attempts: defaultAttempts, sparePool: d.SparePool}
+		one := step{action: d.Action, timeout: timeout, attempts: defaultAttempts, sparePool: d.SparePool, drain: d.Drain}
 		if d.TimeoutSeconds != nil {
 			one.timeout = seconds(d.TimeoutSeconds, 0)
 		}
@@ -184,6 +192,9 @@ func (t tries) follows(name string) bool { return t.latest != nil && t.latest.Na
 
 // next is the step that is due, or why none is.
 func (t tries) next(steps []step) (due step, exhausted string) {
+	if t.unproven != nil && Reason(t.unproven.Status.Reason) == ReasonDrainBlocked {
+		return steps[0], fmt.Sprintf("its node could not be drained for %s of %s: %s", t.unproven.Spec.Action, t.unproven.Name, t.unproven.Status.Message)
+	}
 	if t.unproven != nil {
 		return steps[0], fmt.Sprintf("%s of %s ended as %s, so that it is not known what it did, and nothing may follow it",
 			t.unproven.Spec.Action, t.unproven.Name, t.unproven.Status.Reason)

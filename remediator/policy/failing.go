@@ -54,7 +54,7 @@ func (r *run) reinstalls() map[cellPool][]*api.Remediation {
 	for i := range r.ix.snapshot.Remediations {
 		rem := &r.ix.snapshot.Remediations[i]
 		ended := rem.Status.Phase == api.RemediationFailed || rem.Status.Phase == api.RemediationSucceeded
-		if ended && rank(rem.Spec.Action) >= rank(api.ActionReinstall) && !acknowledged(rem) && r.now.Sub(endedAt(rem, r.now)) < failingWindow {
+		if ended && rank(rem.Spec.Action) >= rank(api.ActionReinstall) && Reason(rem.Status.Reason) != ReasonDrainBlocked && !acknowledged(rem) && r.now.Sub(endedAt(rem, r.now)) < failingWindow {
 			in := cellPool{rem.Spec.Target.Cell, rem.Spec.Place.Pool}
 			r.installed[in] = append(r.installed[in], rem)
 		}

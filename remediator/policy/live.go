@@ -110,7 +110,7 @@ func (l liveFact) repairable(s settings, now time.Time) (Reason, string) {
 		return ReasonControlPlane, "the Node is part of a control plane, whose members are not counted: leave it to people"
 	case l.node.Owner != "":
 		return ReasonForeignOwner, l.node.Owner
-	case l.node.Unschedulable:
+	case l.node.Unschedulable && l.node.CordonedBy == "":
 		return ReasonCordoned, "the Node is cordoned: somebody works on it"
 	case l.node.BootID == "":
 		return ReasonIdentityUnknown, "the Node reports no boot id, so a reboot could not be proven"

@@ -132,7 +132,7 @@ func (r *run) pace(s subject, p place) (Reason, string) {
 	if s.settings.observe {
 		return ReasonObserveOnly, fmt.Sprintf("policy %s only observes; it would %s", s.settings.name, s.step.action)
 	}
-	if first := r.begins[s.ref.Cell]; first != "" && !s.standing {
+	if first := r.begins[s.ref.Cell]; first != "" && !s.standing && !s.draining {
 		return ReasonInFlight, fmt.Sprintf("%s is begun first, one at a time in cell %s", first, s.ref.Cell)
 	}
 	return "", ""
@@ -217,7 +217,7 @@ func (r *run) begunLast(d domain) time.Time {
 func (r *run) take(s subject, p place, name string) {
 	all := p.domains()
 	begin(r.busy, all[:], name)
-	if s.standing {
+	if s.standing || s.draining {
 		return
 	}
 	if s.replacement != nil {

@@ -39,6 +39,8 @@ type Plan struct {
 	Withdrawals []Withdrawal
 	// Handovers end the claims on spares whose repair has ended, by the spare's UID.
 	Handovers []Handover
+	// Uncordons are the nodes from which our own cordon is to be taken.
+	Uncordons []Uncordon
 	// Checks are the pods to make, on nodes whose repair has ended.
 	Checks []CheckStart
 	// Removals are the pods of checks of which nothing more is to be learned.
@@ -81,6 +83,8 @@ type Decision struct {
 	// Recorded means that the record stands already.
 	Recorded bool
 
+	// fences means that the machine is known to be off; see Fences.
+	fences   bool
 	subject  subject
 	snapshot *Snapshot
 	policies []*api.RemediationPolicy
@@ -131,6 +135,8 @@ type Update struct {
 	Approval, Denial *api.PersonRecord
 	// Deadline is that of a proposal that was approved. Zero leaves what is written down.
 	Deadline time.Time
+	// Drain is how far the drain is. Nil leaves what is written down.
+	Drain *api.DrainRecord
 	// NodeCheck is how far the check is. Nil leaves what is written down.
 	NodeCheck *api.NodeCheckRecord
 }

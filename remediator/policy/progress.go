@@ -56,7 +56,7 @@ func (r *run) progress() []*api.Remediation {
 func (r *run) update(rem *api.Remediation, u Update) {
 	u.Name, u.Target, u.Message, u.From = rem.Name, rem.Spec.Target, clip(u.Message, 1024), phase(rem)
 	u.closeCheck(rem)
-	if u.Phase == api.RemediationCancelled {
+	if u.Phase == api.RemediationCancelled && u.Denial == nil {
 		u.Denial = denial(rem, r.now)
 	}
 	r.lookAt(rem.Spec.Deadline.Time)
@@ -71,7 +71,7 @@ func (r *run) update(rem *api.Remediation, u Update) {
 // advance says how far an open repair is; false means that it is not begun.
 func (r *run) advance(rem *api.Remediation) (Update, bool) {
 	t := rem.Spec.Target
-	begun := phase(rem) != api.RemediationPending
+	begun := !unbegun(rem)
 	cell := r.ix.cells[t.Cell]
 	if cell == nil {
 		return r.unseen(rem, "no cell "+t.Cell+" is known"), true
@@ -111,16 +111,16 @@ func (r *run) unseen(rem *api.Remediation, message string) Update {
 
 // wait keeps the phase until the deadline.
 func (r *run) wait(rem *api.Remediation, reason Reason, message string) Update {
-	late, unbegun := r.late(rem.Spec.Deadline.Time), phase(rem) == api.RemediationPending
+	late, waits := r.late(rem.Spec.Deadline.Time), unbegun(rem)
 	if !late && r.now.After(rem.Spec.Deadline.Time) {
 		message += "; its deadline is over by the remediator's clock alone, which is ahead of every central's, and does not count"
 	}
 	switch {
-	case late && unbegun:
+	case late && waits:
 		return ended(rem, ReasonDeadlinePassed, neverBegun(because(reason, message)))
 	case late:
 		return ended(rem, ReasonDeadlinePassed, "the deadline passed; "+message)
-	case unbegun:
+	case waits:
 		message = notBegun + because(reason, message)
 	}
 	return Update{Phase: phase(rem), Reason: reason, Message: message}
@@ -128,7 +128,7 @@ func (r *run) wait(rem *api.Remediation, reason Reason, message string) Update {
 
 // ended is Cancelled for a repair that never touched its target, Failed otherwise.
 func ended(rem *api.Remediation, reason Reason, message string) Update {
-	if phase(rem) == api.RemediationPending {
+	if unbegun(rem) {
 		return Update{Phase: api.RemediationCancelled, Reason: reason, Message: message}
 	}
 	return Update{Phase: api.RemediationFailed, Reason: reason, Message: message}
@@ -200,6 +200,9 @@ func (r *run) verifyThat(rem *api.Remediation, m *Machine) Update {
 	case check.waits != "" || len(missing) > 0:
 		u = r.wait(&verifying, ReasonAwaitingVerification, "still missing: "+strings.Join(check.among(missing), "; "))
 		u = unverified(u, !r.contradicted(rem, facts, live, ref, age))
+	case live.node.CordonedBy != "":
+		r.uncordon(rem)
+		u = unverified(r.wait(&verifying, ReasonUncordoning, "all evidence agrees; the node is being uncordoned"), true)
 	default:
 		for _, f := range facts {
 			u.Verification = append(u.Verification, f.record(ref, false))

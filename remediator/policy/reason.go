@@ -35,6 +35,9 @@ const (
 	// is known to be possible: the Cluster names no kubeconfig for it, that does not
 	// work, its timeout leaves no room, or the pod cannot be read or made.
 	ReasonNodeCheckUnavailable Reason = "NodeCheckUnavailable"
+	// ReasonDrainUnavailable means that the step drains the node first, and that the Cluster
+	// names no kubeconfig for that.
+	ReasonDrainUnavailable Reason = "DrainUnavailable"
 	// ReasonRequestFailed means that the last look, or a write that begins the
 	// repair, failed. It is tried again in the next round.
 	ReasonRequestFailed Reason = "RequestFailed"
@@ -116,6 +119,15 @@ const (
 const (
 	// ReasonUnhealthy means that all evidence agrees and the target is to be repaired.
 	ReasonUnhealthy Reason = "Unhealthy"
+	// ReasonDraining means that the node is cordoned and emptied before the repair.
+	ReasonDraining Reason = "Draining"
+	// ReasonUncordoning means that our own cordon is being taken away before the record ends.
+	ReasonUncordoning Reason = "Uncordoning"
+	// ReasonUncordoned means that somebody took our cordon away during a drain.
+	ReasonUncordoned Reason = "Uncordoned"
+	// ReasonDrainBlocked means that pods were left on the node when the time of its drain
+	// was over, and that the machine is not known to be off.
+	ReasonDrainBlocked Reason = "DrainBlocked"
 	// ReasonRequested means that the request stands on the machine.
 	ReasonRequested Reason = "Requested"
 	// ReasonRepairRunning means that the node operator works.
@@ -207,7 +219,7 @@ func HoldReasons() []Reason {
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation, ReasonForeignOwner, ReasonControlPlane, ReasonRollOut,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonIncidentOpen,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
-		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonLimitReached, ReasonObserveOnly,
+		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonDrainUnavailable, ReasonLimitReached, ReasonObserveOnly,
 		ReasonApprovalAwaited, ReasonRecommended, ReasonNotApproved, ReasonDenied, ReasonProposalExpired,
 	}
 }
@@ -218,7 +230,7 @@ func (r Reason) unknown() bool {
 	switch r {
 	case ReasonInventoryUnknown, ReasonEvidenceMissing, ReasonEvidencePartial, ReasonEvidenceStale,
 		ReasonEvidenceConflict, ReasonClusterUnreachable, ReasonLiveUnknown, ReasonControlPathSuspected,
-		ReasonInFlight, ReasonNodeCheckUnavailable, ReasonRequestFailed:
+		ReasonInFlight, ReasonNodeCheckUnavailable, ReasonDrainUnavailable, ReasonRequestFailed:
 		return true
 	default:
 		return false

@@ -54,7 +54,7 @@ func (r *run) countUnhealthy() map[string]int {
 	}
 	for uid, rem := range r.ix.open {
 		p, ok := r.ix.byUID[uid]
-		if !ok || (phase(rem) == api.RemediationPending && !standing(rem, p.machine)) {
+		if !ok || (unbegun(rem) && !standing(rem, p.machine)) {
 			continue
 		}
 		if speaks := r.policyFor(p); speaks != nil {

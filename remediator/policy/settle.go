@@ -48,6 +48,10 @@ func (r *run) settleRecord(rem *api.Remediation, p place, d *Decision) {
 	if reason == "" {
 		reason, message = r.against(rem, p, d)
 	}
+	if phase(rem) == api.RemediationDraining {
+		r.settleDrain(rem, p, d, reason, message)
+		return
+	}
 	switch {
 	case reason == "":
 		// The record stands; so does the intent to act on it.
@@ -87,6 +91,8 @@ func (r *run) against(rem *api.Remediation, p place, d *Decision) (Reason, strin
 		return ReasonTargetChanged, changed(rem.Spec.Target, p.machine, node)
 	case d.Reason.unknown():
 		return d.Reason, d.Message
+	case uncordoned(rem, node) != "":
+		return ReasonUncordoned, uncordoned(rem, node)
 	case rebooted(rem.Spec.Target, node):
 		return ReasonRecovered, "the node has rebooted since the repair was recorded"
 	case d.Verdict == Act:

@@ -51,6 +51,8 @@ type Cell struct {
 	// CheckedClusters are those whose nodes can be checked: the Cluster names a
 	// kubeconfig for it.
 	CheckedClusters []string `json:"checkedClusters,omitempty"`
+	// DrainableClusters are those whose nodes can be drained, likewise.
+	DrainableClusters []string `json:"drainableClusters,omitempty"`
 	// Upgrades say, by cluster, from which version to which it is on its way.
 	Upgrades map[string]string `json:"upgrades,omitempty"`
 	Machines []Machine         `json:"machines,omitempty"`
@@ -76,11 +78,13 @@ type Machine struct {
 	Paused       bool `json:"paused,omitempty"`
 	// ClaimedBy names the repair that takes this machine to replace another, and
 	// Quarantined the one after which people must look at it.
-	ClaimedBy   string                   `json:"claimedBy,omitempty"`
-	Quarantined string                   `json:"quarantined,omitempty"`
-	Deleting    bool                     `json:"deleting,omitempty"`
-	Request     *api.RemediationRequest  `json:"request,omitempty"`
-	Response    *api.RemediationResponse `json:"response,omitempty"`
+	ClaimedBy   string `json:"claimedBy,omitempty"`
+	Quarantined string `json:"quarantined,omitempty"`
+	Deleting    bool   `json:"deleting,omitempty"`
+	// PowerSeen is what the site's provider saw last of its power.
+	PowerSeen *api.PowerStatus         `json:"powerSeen,omitempty"`
+	Request   *api.RemediationRequest  `json:"request,omitempty"`
+	Response  *api.RemediationResponse `json:"response,omitempty"`
 }
 
 // FromMachine takes from a Machine what decisions rest on.
@@ -96,7 +100,7 @@ func FromMachine(m *api.Machine) Machine {
 		ControlPlane: slices.ContainsFunc(m.Spec.Roles, ControlPlaneRole),
 		ClaimedBy:    m.Annotations[api.AnnotationClaimedBy], Quarantined: m.Annotations[api.AnnotationQuarantined],
 		Paused: paused, Deleting: m.DeletionTimestamp != nil,
-		Request: m.Spec.Remediation, Response: m.Status.Remediation,
+		PowerSeen: m.Status.Power, Request: m.Spec.Remediation, Response: m.Status.Remediation,
 	}
 }
 
@@ -204,7 +208,10 @@ type LiveNode struct {
 	BootID        string    `json:"bootID,omitempty"`
 	ProviderID    string    `json:"providerID,omitempty"`
 	Unschedulable bool      `json:"unschedulable,omitempty"`
-	Deleting      bool      `json:"deleting,omitempty"`
+	// CordonedBy names the repair that cordoned it. Empty means that nobody did, or
+	// somebody else.
+	CordonedBy string `json:"cordonedBy,omitempty"`
+	Deleting   bool   `json:"deleting,omitempty"`
 	// Unready is for how long of the last UnreadyWindow the remediator itself saw the node
 	// not to be ready, by its API server. One that was started anew has seen nothing.
 	Unready metav1.Duration `json:"unready,omitzero"`

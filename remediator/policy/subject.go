@@ -22,6 +22,8 @@ type subject struct {
 	// the Cluster names a credential for it, and access whether it was seen to work.
 	needs     demand
 	checkable bool
+	// drainable means the same of draining.
+	drainable bool
 	access    *CheckAccess
 	machine   Machine
 	// twins says which other machine claims the same node or hardware.
@@ -43,8 +45,10 @@ type subject struct {
 	// standing means that its request is on the machine already, and lingers that one is
 	// of a repair that has ended.
 	standing, lingers bool
-	facts             []fact
-	live              liveFact
+	// draining means that its node is being drained.
+	draining bool
+	facts    []fact
+	live     liveFact
 }
 
 func (r *run) subject(p place) subject {
@@ -54,6 +58,7 @@ func (r *run) subject(p place) subject {
 		cellErr: p.cell.Err, cellPaused: p.cell.Paused,
 		clusterPaused: slices.Contains(p.cell.PausedClusters, p.machine.Cluster),
 		upgrade:       p.cell.Upgrades[p.machine.Cluster],
+		drainable:     slices.Contains(p.cell.DrainableClusters, p.machine.Cluster),
 		checkable:     slices.Contains(p.cell.CheckedClusters, p.machine.Cluster),
 		machine:       *p.machine, facts: r.ix.facts(ref), live: r.ix.liveFact(ref),
 	}
@@ -67,6 +72,7 @@ func (r *run) subject(p place) subject {
 	}
 	if rem := r.ix.open[p.machine.UID]; rem != nil {
 		s.pending, s.standing = rem.Name, standing(rem, p.machine)
+		s.draining = phase(rem) == api.RemediationDraining
 		s.needs, s.replacement = demanded(rem, s.needs), rem.Spec.Replacement
 	}
 	s.lingers = p.machine.Request != nil && r.ix.closed[p.machine.Request.ID] != nil

@@ -21,8 +21,8 @@ func because(reason Reason, message string) string { return string(reason) + ": 
 // cancelled for what is known, and stays written down for what is not.
 func Withheld(rem *api.Remediation, reason Reason, message string, now time.Time) Update {
 	u := Update{Name: rem.Name, Target: rem.Spec.Target, Phase: api.RemediationCancelled, Reason: reason, Message: clip(message, 1024), Tried: true, Denial: denial(rem, now)}
-	if !Settled(reason) {
-		u.Phase, u.Denial, u.Message = api.RemediationPending, nil, clip(notBegun+because(reason, message), 1024)
+	if !Settled(reason) || phase(rem) == api.RemediationDraining {
+		u.Phase, u.Denial, u.Message = phase(rem), nil, clip(notBegun+because(reason, message), 1024)
 		u.Reworded = rewords(rem, u)
 	}
 	return u
@@ -31,7 +31,7 @@ func Withheld(rem *api.Remediation, reason Reason, message string, now time.Time
 // rewords says whether an update of a record that waits changes nothing but words.
 // Messages bear ages and errors, which would rewrite the record every few seconds.
 func rewords(rem *api.Remediation, u Update) bool {
-	waits := u.Phase == api.RemediationPending || u.Phase == api.RemediationProposed || u.Reason == ReasonNodeCheckUnavailable
+	waits := u.Phase == api.RemediationPending || u.Phase == api.RemediationDraining && u.Drain == nil || u.Phase == api.RemediationProposed || u.Reason == ReasonNodeCheckUnavailable
 	return waits && u.Phase == rem.Status.Phase && string(u.Reason) == rem.Status.Reason
 }
 

@@ -54,10 +54,10 @@ func (r *run) spec(s subject, p place) api.RemediationSpec {
 			Cell: s.ref.Cell, Namespace: m.Namespace, Cluster: m.Cluster, Machine: m.Name, MachineUID: m.UID,
 			Node: m.Node, HardwareID: m.HardwareID, ProviderID: s.live.node.ProviderID, BootID: s.live.node.BootID,
 		},
-		Replacement: s.replacement,
+		Replacement: s.replacement, Drain: s.step.drain,
 
 		Action: s.step.action, Mode: s.settings.mode, Reason: clip(s.wrong(), 1024),
-		Deadline: metav1.NewTime(r.now.Add(s.step.timeout).Truncate(time.Second)),
+		Deadline: metav1.NewTime(r.now.Add(s.step.timeout + s.step.drainTime()).Truncate(time.Second)),
 		Evidence: api.Evidence{AgreedAt: metav1.NewTime(r.now), Signals: s.signals()},
 		Gate:     r.gate(s.settings.evidenceAge).record(p),
 		Budgets:  r.budgetRecords(s, p),

@@ -112,6 +112,8 @@ const (
 	observing access = "observer's"
 	// checking makes and reads the pods of node checks.
 	checking access = "node checks'"
+	// draining cordons nodes and evicts their pods.
+	draining access = "drains'"
 )
 
 type clusterKey struct {
@@ -121,13 +123,17 @@ type clusterKey struct {
 
 // secretName is the Secret beside the Cluster that holds the kubeconfig.
 func (k clusterKey) secretName(c *api.Cluster) (string, error) {
-	if k.access == observing {
-		return c.Spec.ObserverKubeconfigSecret, nil
+	name, field := c.Spec.ObserverKubeconfigSecret, "observerKubeconfigSecret"
+	switch k.access {
+	case checking:
+		name, field = c.Spec.NodeCheckKubeconfigSecret, "nodeCheckKubeconfigSecret"
+	case draining:
+		name, field = c.Spec.DrainKubeconfigSecret, "drainKubeconfigSecret"
 	}
-	if c.Spec.NodeCheckKubeconfigSecret == "" {
-		return "", fmt.Errorf("cluster %s/%s in cell %s names no spec.nodeCheckKubeconfigSecret", k.namespace, k.name, k.cell)
+	if name == "" {
+		return "", fmt.Errorf("cluster %s/%s in cell %s names no spec.%s", k.namespace, k.name, k.cell, field)
 	}
-	return c.Spec.NodeCheckKubeconfigSecret, nil
+	return name, nil
 }
 
 // business returns the client of a business cluster that the key's access needs.

@@ -157,6 +157,9 @@ func (r *Reader) inventory(out *policy.Cell) {
 		if c.checked {
 			out.CheckedClusters = append(out.CheckedClusters, c.name)
 		}
+		if c.drainable {
+			out.DrainableClusters = append(out.DrainableClusters, c.name)
+		}
 		if c.upgrade != "" {
 			out.Upgrades[c.name] = c.upgrade
 		}

@@ -142,6 +142,13 @@ func (r *Reader) NodeChecks(ctx context.Context, t api.RemediationTarget) (kuber
 	return r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster, checking})
 }
 
+// Drains returns the client that cordons and drains nodes in the cluster of a target.
+func (r *Reader) Drains(ctx context.Context, t api.RemediationTarget) (kubernetes.Interface, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	return r.connect(ctx, clusterKey{t.Cell, t.Namespace, t.Cluster, draining})
+}
+
 // Again reads the cluster of a target once more, for the last look before a write.
 func (r *Reader) Again(ctx context.Context, t api.RemediationTarget, nodes []string) policy.LiveCluster {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
@@ -199,6 +206,9 @@ func node(ctx context.Context, c kubernetes.Interface, name string) policy.LiveN
 		Name: name, UID: string(n.UID), BootID: n.Status.NodeInfo.BootID, ProviderID: n.Spec.ProviderID,
 		Unschedulable: n.Spec.Unschedulable, Deleting: n.DeletionTimestamp != nil,
 		Owner: owner(n), ControlPlane: controlPlane(n),
+	}
+	if out.Unschedulable {
+		out.CordonedBy = n.Annotations[api.AnnotationCordonedBy]
 	}
 	for _, condition := range n.Status.Conditions {
 		if condition.Type == corev1.NodeReady {

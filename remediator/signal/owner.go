@@ -34,12 +34,17 @@ func owner(n *corev1.Node) string {
 			return m.means + ", by the annotation " + m.key
 		}
 		for _, t := range n.Spec.Taints {
-			if t.Key == m.key {
+			if t.Key == m.key && !fencedByUs(n, t.Key) {
 				return m.means + ", by the taint " + m.key
 			}
 		}
 	}
 	return ""
+}
+
+// fencedByUs says whether a taint is our own word that the node is off.
+func fencedByUs(n *corev1.Node, key string) bool {
+	return key == api.TaintOutOfService && n.Annotations[api.AnnotationFencedBy] != ""
 }
 
 // controlPlane says whether a node is part of a control plane.

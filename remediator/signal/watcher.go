@@ -241,8 +241,8 @@ func compareNames(namespace, name, otherNamespace, otherName string) int {
 
 // cluster is what is kept of a Cluster.
 type cluster struct {
-	namespace, name string
-	paused, checked bool
+	namespace, name            string
+	paused, checked, drainable bool
 	// upgrade is as Upgrade says it.
 	upgrade string
 }
@@ -252,7 +252,7 @@ func drawCluster(o client.Object) (cluster, bool) {
 	if !ok {
 		return cluster{}, false
 	}
-	return cluster{namespace: c.Namespace, name: c.Name, paused: Paused(c), checked: c.Spec.NodeCheckKubeconfigSecret != "", upgrade: Upgrade(c)}, true
+	return cluster{namespace: c.Namespace, name: c.Name, paused: Paused(c), checked: c.Spec.NodeCheckKubeconfigSecret != "", drainable: c.Spec.DrainKubeconfigSecret != "", upgrade: Upgrade(c)}, true
 }
 
 func drawMachine(o client.Object) (policy.Machine, bool) {
