@@ -2,6 +2,7 @@ package actuate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -9,6 +10,9 @@ import (
 	api "github.com/pharos-fleet/pharos/api/v1alpha1"
 	"github.com/pharos-fleet/pharos/remediator/policy"
 )
+
+// ErrPaused means that a person has asked for hands off; to try again later is safe.
+var ErrPaused = errors.New("hands off")
 
 // Claim takes the machine on standby that a repair was decided with, on condition that it
 // is still what it was then and that nobody else has it. A claim of the same repair that
@@ -71,6 +75,9 @@ func HandOver(ctx context.Context, cell client.Client, h policy.Handover) error 
 	if err != nil || m == nil || string(m.UID) != h.SpareUID || m.Annotations[api.AnnotationClaimedBy] != h.Remediation {
 		return err
 	}
+	if marked(m) {
+		return fmt.Errorf("machine %s/%s is paused: its claim stands until that is over: %w", h.Namespace, h.Spare, ErrPaused)
+	}
 	after := m.DeepCopy()
 	delete(after.Annotations, api.AnnotationClaimedBy)
 	switch h.Phase {
@@ -90,6 +97,9 @@ func quarantine(ctx context.Context, cell client.Client, h policy.Handover) erro
 	}
 	if m.Spec.State == api.MachineStandby && m.Annotations[api.AnnotationQuarantined] == h.Remediation {
 		return nil
+	}
+	if marked(m) {
+		return fmt.Errorf("machine %s/%s is paused: it is not quarantined until that is over: %w", h.Namespace, h.Failed, ErrPaused)
 	}
 	after := m.DeepCopy()
 	after.Spec.State = api.MachineStandby

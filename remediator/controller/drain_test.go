@@ -195,7 +195,9 @@ func testDrainAndRecovery(t *testing.T, config *rest.Config) {
 	require.Empty(t, f.cordoned())
 	f.round(c)
 	require.Equal(t, api.RemediationCancelled, f.one().Status.Phase)
+	require.Equal(t, string(policy.ReasonRecovered), f.one().Status.Reason, "%s", f.one().Status.Message)
 	require.Nil(t, f.one().Status.ActedAt)
+	require.Nil(t, f.one().Status.Denial)
 }
 
 // Without the credential nothing is begun; with one that does not work nothing is repaired.

@@ -31,8 +31,8 @@ func (c *Controller) handOverOne(ctx context.Context, h policy.Handover) error {
 		return err
 	}
 	err = actuate.HandOver(ctx, cell.client, h)
-	if errors.Is(err, actuate.ErrConflict) {
-		return nil // changed in between: the next round decides
+	if errors.Is(err, actuate.ErrConflict) || errors.Is(err, actuate.ErrPaused) {
+		return nil // changed in between, or left to a person: the next round decides
 	}
 	if err == nil {
 		c.log.Info("Claim on a spare ended", slog.String("Remediation", h.Remediation), slog.String("Cell", h.Cell),

@@ -73,7 +73,7 @@ func (l *Ledger) Record(ctx context.Context, name string, spec api.RemediationSp
 	if err := l.hub.Get(ctx, client.ObjectKey{Name: name}, rem); err != nil {
 		return nil, fmt.Errorf("reading remediation %s: %w", name, err)
 	}
-	if rem.Spec.Target != spec.Target || rem.Spec.Action != spec.Action {
+	if rem.Spec.Target != spec.Target || rem.Spec.Action != spec.Action || !equality.Semantic.DeepEqual(rem.Spec.Replacement, spec.Replacement) {
 		return nil, fmt.Errorf("recording remediation %s: %w", name, ErrForeign)
 	}
 	if rem.CurrentPhase() == api.RemediationProposed {

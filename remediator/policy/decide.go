@@ -82,6 +82,7 @@ func Decide(policies []api.RemediationPolicy, s Snapshot, now time.Time) Plan {
 	r.decideAll(waiting)
 	r.settleProposals()
 	r.settle(waiting)
+	r.strays()
 	r.plan.Late = r.lateAnswers()
 	r.sortChecks()
 	r.report()
@@ -105,6 +106,9 @@ func Suspects(policies []api.RemediationPolicy, s Snapshot) []NodeRef {
 		if by := rem.Spec.Replacement; by != nil {
 			found[NodeRef{t.Cell, t.Cluster, by.Node}] = true
 		}
+	}
+	for _, rem := range r.ix.strayed() {
+		found[NodeRef{rem.Spec.Target.Cell, rem.Spec.Target.Cluster, rem.Spec.Target.Node}] = true
 	}
 	refs := make([]NodeRef, 0, len(found))
 	for ref := range found {

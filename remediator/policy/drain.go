@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -104,37 +106,112 @@ func (s subject) drains() (Reason, string) {
 // uncordoned says whether somebody has taken our cordon away during the drain: a person
 // wants the node to be used.
 func uncordoned(rem *api.Remediation, n *LiveNode) string {
-	if phase(rem) != api.RemediationDraining || rem.Status.Drain == nil || rem.Status.Drain.CordonedAt == nil || n == nil || n.Err != "" || n.Absent || n.CordonedBy != "" {
+	if !cordonedBy(rem) || Reason(rem.Status.Reason) == ReasonUncordoning || n == nil || n.Err != "" || n.Absent || n.CordonedBy != "" {
 		return ""
 	}
 	return fmt.Sprintf("somebody took the cordon of node %s away while it was drained", n.Name)
 }
 
+// cordonedBy says whether it is written down that the repair, which drains, has cordoned
+// the node.
+func cordonedBy(rem *api.Remediation) bool {
+	return phase(rem) == api.RemediationDraining && rem.Status.Drain != nil && rem.Status.Drain.CordonedAt != nil
+}
+
 // settleDrain says what becomes of a repair whose node is being drained, given what speaks
 // against it. What people have stopped waits; what is over leaves the node as it was.
 func (r *run) settleDrain(rem *api.Remediation, p place, d *Decision, reason Reason, message string) {
-	late := r.late(rem.Spec.Deadline.Time)
+	stopped := d != nil && (d.Reason == ReasonPaused || d.Reason == ReasonFrozen)
 	switch {
 	case reason == "":
 		r.drainOn(rem, p, d)
-		return
-	case !late && (reason.unknown() || reason == ReasonPaused || reason == ReasonFrozen):
+	case reason.unknown() || stopped && reason == d.Reason:
 		r.update(rem, r.wait(rem, reason, message))
-		return
+	default:
+		d.defers(rem.Name)
+		r.update(rem, r.endDrain(rem, stopped, reason, message))
 	}
-	d.defers(rem.Name)
-	u := ended(rem, reason, message)
-	if by := uncordoned(rem, r.liveOf(rem).node); by != "" {
-		u.Reason, u.Message, u.Denial = ReasonUncordoned, by, &api.PersonRecord{By: "whoever uncordoned the node", At: metav1.NewTime(r.now)}
+}
+
+// endDrain ends a repair after its node was uncordoned. While people have stopped repairs
+// there they may be working on it: then it stays as it is, for strays to find.
+func (r *run) endDrain(rem *api.Remediation, stopped bool, reason Reason, message string) Update {
+	n := r.liveOf(rem).node
+	if by := uncordoned(rem, n); by != "" {
+		u := ended(rem, ReasonUncordoned, by)
+		u.Denial = &api.PersonRecord{By: "whoever uncordoned the node", At: metav1.NewTime(r.now)}
+		return u
 	}
-	if n := r.liveOf(rem).node; n != nil && n.CordonedBy != "" {
-		r.uncordon(rem)
-		u = Update{Phase: api.RemediationDraining, Reason: ReasonUncordoning, Message: "the node is being uncordoned: " + because(reason, message)}
-		if late {
-			u = ended(rem, reason, message+"; the node may still be cordoned")
+	switch {
+	case n == nil || n.CordonedBy == "":
+		return ended(rem, reason, message)
+	case stopped || r.late(rem.Spec.Deadline.Time):
+		return ended(rem, reason, message+"; the node is still cordoned")
+	}
+	r.uncordon(rem)
+	return Update{Phase: api.RemediationDraining, Reason: ReasonUncordoning, Message: "the node is being uncordoned: " + because(reason, message)}
+}
+
+// mostStrayed bounds how many nodes are read for it.
+const mostStrayed = 50
+
+// strayed are the last repairs that ended without success and may have left their node
+// cordoned, of each machine one.
+func (ix *index) strayed() []*api.Remediation {
+	last := map[string]*api.Remediation{}
+	for i := range ix.snapshot.Remediations {
+		rem := &ix.snapshot.Remediations[i]
+		uid := rem.Spec.Target.MachineUID
+		if phase(rem).Final() && rem.Status.Drain != nil && (last[uid] == nil || endedAt(last[uid], ix.now).Before(endedAt(rem, ix.now))) {
+			last[uid] = rem
 		}
 	}
-	r.update(rem, u)
+	maps.DeleteFunc(last, func(_ string, rem *api.Remediation) bool { return phase(rem) == api.RemediationSucceeded })
+	all := slices.SortedFunc(maps.Values(last), func(a, b *api.Remediation) int {
+		return cmp.Or(endedAt(b, ix.now).Compare(endedAt(a, ix.now)), cmp.Compare(a.Name, b.Name))
+	})
+	return all[:min(len(all), mostStrayed)]
+}
+
+// strays uncordons nodes that are well again, and that a repair which has ended left
+// cordoned: one that failed, or ended while people had stopped repairs. What waits for
+// people stays cordoned until they have acknowledged it.
+func (r *run) strays() {
+	for _, rem := range r.ix.strayed() {
+		t := rem.Spec.Target
+		p, there := r.ix.byUID[t.MachineUID]
+		live := r.liveOf(rem)
+		if !there || live.node == nil || live.node.CordonedBy != rem.Name || r.ix.open[t.MachineUID] != nil || !r.wellAndFree(p, live) {
+			continue
+		}
+		r.uncordon(rem)
+	}
+}
+
+// wellAndFree says whether every source agrees that a machine is well, and nobody has
+// stopped repairs of it or has to look at it.
+func (r *run) wellAndFree(p place, live liveFact) bool {
+	s := r.subjectOf(p)
+	if s == nil || r.ix.people[identity(p.machine.HardwareID, p.machine.UID)] != nil {
+		return false
+	}
+	if reason, _ := s.objects(); reason != "" {
+		return false
+	}
+	if reason, _ := r.frozen(p); reason != "" {
+		return false
+	}
+	f, _, _ := agree(s.facts, s.ref, s.settings.evidenceAge, r.now)
+	return f == findingHealthy && live.well(s.settings.evidenceAge, r.now) == ""
+}
+
+// subjectOf is nil for a machine that no policy speaks for.
+func (r *run) subjectOf(p place) *subject {
+	if r.policyFor(p) == nil {
+		return nil
+	}
+	s := r.subject(p)
+	return &s
 }
 
 // drainOn lets a drain go on, unless its time is over.
@@ -143,7 +220,9 @@ func (r *run) drainOn(rem *api.Remediation, p place, d *Decision) {
 	if !ToDrain(rem) || rem.Status.Drain == nil || r.now.Before(drainDeadline(rem)) || rem.Status.Drain.Left == 0 {
 		return
 	}
-	if p.machine.off(rem.Status.Drain.StartedAt.Time, d.subject.settings.evidenceAge, r.now) {
+	// Whose kubelet gives signs of life is not off, whatever the provider says.
+	lease := d.subject.live.lease
+	if lease != nil && !lease.Beats(r.now) && p.machine.off(rem.Status.Drain.StartedAt.Time, d.subject.settings.evidenceAge, r.now) {
 		d.fences = true
 		return
 	}

@@ -91,10 +91,18 @@ func TestADrainThatGoesOnOrEnds(t *testing.T) {
 		"a central is silent": {func(w *world, _ *api.Remediation) { w.Centrals[0].Err = "x" }, "Draining EvidenceMissing", false, false},
 		"it recovers":         {func(w *world, _ *api.Remediation) { w.heal(sick, false) }, "Draining Uncordoning", false, true},
 		"it has rebooted":     {func(w *world, _ *api.Remediation) { w.node(sick).BootID = "boot-2" }, "Draining Uncordoning", false, true},
-		"and is uncordoned": {func(w *world, _ *api.Remediation) {
+		"and somebody uncordons it": {func(w *world, _ *api.Remediation) {
 			w.heal(sick, false)
 			w.node(sick).Unschedulable, w.node(sick).CordonedBy = false, ""
 		}, "Cancelled Uncordoned", false, false},
+		"and we have uncordoned it": {func(w *world, rem *api.Remediation) {
+			w.heal(sick, false)
+			w.node(sick).Unschedulable, w.node(sick).CordonedBy, rem.Status.Reason = false, "", string(policy.ReasonUncordoning)
+		}, "Cancelled Recovered", false, false},
+		"a pause for long": {func(w *world, rem *api.Remediation) {
+			w.machine(sick).Paused = true
+			rem.Spec.Deadline = metav1.NewTime(now.Add(-time.Second))
+		}, "Cancelled DeadlinePassed", false, false},
 		"somebody uncordoned it": {func(w *world, _ *api.Remediation) { w.node(sick).Unschedulable, w.node(sick).CordonedBy = false, "" }, "Cancelled Uncordoned", false, false},
 		"denied": {func(_ *world, rem *api.Remediation) {
 			rem.Annotations = map[string]string{api.AnnotationDeniedBy: "me"}
@@ -159,7 +167,13 @@ func TestOffIsProven(t *testing.T) {
 			require.True(t, plan.Decisions[0].Fences())
 		})
 	}
-	w, _ := draining(time.Minute, 1)
+	w, rem := draining(time.Minute, 1)
+	late(rem)
+	w.machine(sick).PowerSeen = &off
+	w.node(sick).Ready, w.lease(sick).Renewed = "False", now.Add(-time.Second)
+	require.Equal(t, []string{rem.Name + " Failed DrainBlocked"}, updates(w.decide()), "its kubelet lives, whatever the provider says")
+
+	w, _ = draining(time.Minute, 1)
 	w.machine(sick).PowerSeen = &off
 	require.False(t, w.decide().Decisions[0].Fences(), "while budgets may still let the pods go, they are asked")
 }
@@ -173,6 +187,44 @@ func TestWhatCannotBeDrainedIsHandedToPeople(t *testing.T) {
 	d := w.decide().Decisions[0]
 	require.Equal(t, policy.Escalate, d.Verdict)
 	require.Contains(t, d.Spec.Reason, "its node could not be drained for Reboot of "+rem.Name+": 1 pods are left; blocked are web/db-0: The disruption budget db")
+}
+
+// Case C27: what a repair has left cordoned is used again once it is well, unless somebody
+// has to look at it, or works on it.
+func TestANodeThatWasLeftCordoned(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(w *world, rem *api.Remediation)
+		want   bool
+	}{
+		"well":               {nil, true},
+		"not well":           {func(w *world, _ *api.Remediation) { w.node(sick).Ready = "False" }, false},
+		"a central lists it": {func(w *world, _ *api.Remediation) { w.fail(sick); w.node(sick).Ready = "True" }, false},
+		"nobody knows":       {func(w *world, _ *api.Remediation) { w.Centrals[0].Err = "x" }, false},
+		"paused":             {func(w *world, _ *api.Remediation) { w.machine(sick).Paused = true }, false},
+		"frozen": {func(w *world, _ *api.Remediation) {
+			w.bound("stop", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, Freeze: api.Now, Reason: "x"})
+		}, false},
+		"cordoned by a person":   {func(w *world, _ *api.Remediation) { w.node(sick).CordonedBy = "" }, false},
+		"by another of ours":     {func(w *world, _ *api.Remediation) { w.node(sick).CordonedBy = "x" }, false},
+		"another repair is open": {func(w *world, _ *api.Remediation) { w.open(sick, api.RemediationActing) }, false},
+		"left to people": {func(w *world, _ *api.Remediation) {
+			w.tried(api.ActionEscalate, api.RemediationEscalated, policy.ReasonEscalated, time.Minute)
+		}, false},
+		"who have looked": {func(w *world, _ *api.Remediation) {
+			look(w.tried(api.ActionEscalate, api.RemediationEscalated, policy.ReasonEscalated, time.Minute))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, rem := draining(time.Minute, 1)
+			rem.Status.Phase, rem.Status.Reason, rem.Status.EndedAt = api.RemediationFailed, string(policy.ReasonRepairFailed), ptr.To(metav1.NewTime(now.Add(-time.Hour)))
+			w.heal(sick, true)
+			if c.change != nil {
+				c.change(w, rem)
+			}
+			require.Contains(t, policy.Suspects(w.policies, w.Snapshot), policy.NodeRef{Cell: "cell-0", Cluster: "shop-0", Node: sick})
+			require.Equal(t, c.want, len(w.decide().Uncordons) == 1)
+		})
+	}
 }
 
 // A drain is a disruption like the repair that it precedes.

@@ -92,7 +92,7 @@ func (r *run) propose(d *Decision, s subject, p place) {
 	d.Message = clip(fmt.Sprintf("%s, as %s: %s", d.Message, d.Name, s.wrong()), 512)
 	if s.settings.mode == api.ModeApprove {
 		expires := metav1.NewTime(r.now.Add(s.settings.expires).Truncate(time.Second))
-		d.Spec.ExpiresAt, d.Spec.Deadline = &expires, metav1.NewTime(expires.Add(s.step.timeout).Truncate(time.Second))
+		d.Spec.ExpiresAt, d.Spec.Deadline = &expires, metav1.NewTime(expires.Add(s.step.timeout+s.step.drainTime()).Truncate(time.Second))
 	}
 }
 
