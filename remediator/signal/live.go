@@ -22,18 +22,25 @@ import (
 func (r *Reader) Live(ctx context.Context, cells []policy.Cell, suspects []policy.NodeRef) []policy.LiveCluster {
 	ctx, cancel := context.WithTimeout(ctx, 2*r.timeout)
 	defer cancel()
-	wanted := byCluster(suspects)
-	out := make([]policy.LiveCluster, len(wanted))
+	out := r.readAll(ctx, byCluster(suspects), func(w want) policy.LiveCluster { return r.liveCluster(ctx, cells, w) })
+	r.unready.forget(r.now())
+	return out
+}
+
+// readAll reads clusters, some at a time, those first that answered the last time.
+func (r *Reader) readAll(ctx context.Context, wanted []want, read func(w want) policy.LiveCluster) []policy.LiveCluster {
+	out, asked := make([]policy.LiveCluster, len(wanted)), make([]bool, len(wanted))
 	var group errgroup.Group
 	group.SetLimit(parallel)
-	for i, w := range wanted {
+	for _, i := range r.laggards.last(wanted) {
 		group.Go(func() error {
-			out[i] = r.liveCluster(ctx, cells, w)
+			asked[i] = ctx.Err() == nil
+			out[i] = read(wanted[i])
 			return nil
 		})
 	}
 	_ = group.Wait() // what went wrong stands in each cluster's Err
-	r.unready.forget(r.now())
+	r.laggards.note(out, asked)
 	return out
 }
 

@@ -48,6 +48,7 @@ type Reader struct {
 	watching *watchClients
 	watchers watchers
 	unready  unreadiness
+	laggards laggards
 }
 
 // New checks the options.
