@@ -112,6 +112,51 @@ func stubborn(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time
 	return policy.Decide(policies, s, now)
 }
 
+// covetous takes a machine that is in use for a spare.
+func covetous(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	p := policy.Decide(policies, s, now)
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; d.Spec.Replacement != nil {
+			m := s.Cells[0].Machines[19]
+			d.Spec.Replacement = &api.ReplacementTarget{Machine: m.Name, MachineUID: m.UID, Node: m.Node, HardwareID: m.HardwareID, ProviderID: m.ProviderID}
+		}
+	}
+	return p
+}
+
+// brash sees no cordon.
+func brash(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	for i := range s.Clusters {
+		for j := range s.Clusters[i].Nodes {
+			s.Clusters[i].Nodes[j].Unschedulable = false
+		}
+	}
+	return policy.Decide(policies, s, now)
+}
+
+// credulous believes of every machine that it is off.
+func credulous(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	for i := range s.Cells {
+		for j := range s.Cells[i].Machines {
+			m := &s.Cells[i].Machines[j]
+			m.PowerSeen = &api.PowerStatus{State: api.PowerOff, ObservedAt: metav1.NewTime(now), HardwareID: m.HardwareID}
+		}
+	}
+	return policy.Decide(policies, s, now)
+}
+
+// careless ends repairs without a thought for the nodes that they cordoned.
+func careless(policies []api.RemediationPolicy, s policy.Snapshot, now time.Time) policy.Plan {
+	p := policy.Decide(policies, s, now)
+	p.Uncordons = nil
+	for i := range p.Updates {
+		if u := &p.Updates[i]; u.Reason == policy.ReasonUncordoning {
+			u.Phase = api.RemediationSucceeded
+		}
+	}
+	return p
+}
+
 // TestInvariantsBite lets decisions that are broken on purpose loose on the fleet.
 // The same days pass without a violation when the real ones are made.
 func TestInvariantsBite(t *testing.T) {
@@ -119,26 +164,30 @@ func TestInvariantsBite(t *testing.T) {
 		decide plan
 		days   string
 	}{
-		onePerCluster: {reckless, "node shop-00 down; node shop-07 down; run 7m"},
-		onePerMachine: {forgetful, "operator asia away; node shop-00 down; run 7m"},
-		tooMuch:       {reckless, "rack asia/rack-1 down; run 7m"},
-		noEvidence:    {reckless, "node shop-00 down; central b gone; run 7m"},
-		notConfirmed:  {reckless, "observer asia broken; run 1m"},
-		notSelected:   {greedy, "policy empty; node shop-00 down; run 7m"},
-		notRecorded:   {presuming, "node shop-00 down; run 7m"},
-		wasPaused:     {reckless, "node shop-00 paused; node shop-00 down; run 7m"},
-		tooSoon:       {reckless, "node shop-00 down; run 10m; node shop-00 down; run 7m"},
-		hadFailed:     {reckless, "operator asia fails; node shop-00 down; run 90m"},
-		leftToPeople:  {unheeding, "operator asia fails; node shop-00 down; run 90m"},
-		tooOften:      {sanguine, strings.Repeat("node shop-00 down; run 2h; ", 4) + "run 10m"},
-		overBudget:    {deaf, "fleet asia mall 4x5; budget b {level: Cell, maxUnavailable: 1}; node shop-00 down; node mall-00 down; run 7m"},
-		overInFlight:  {reckless, "fleet asia mall 4x5; budget b {level: Geography, names: [asia], maxInFlight: 1}; node shop-00 down; node mall-00 down; run 7m"},
-		overWave:      {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},
-		pastLimit:     {unlimited, "fleet europe bank 4x5; policy limited; node shop-00 down; run 15m; node bank-00 down; run 7m"},
-		inIncident:    {heedless, "rack asia/rack-1 down; run 8m; node shop-00 up; node shop-01 up; node shop-02 up; node shop-03 up; run 2m"},
-		notApproved:   {bold, "policy asks; node shop-00 down; run 7m"},
-		wasDenied:     {stubborn, "policy asks; node shop-00 down; run 7m; person shop-00 approves; person shop-00 denies; run 7m"},
-		wasFrozen:     {deaf, "budget b {level: Fleet, freeze: Now, reason: drill}; node shop-00 down; run 7m"},
+		onePerCluster:  {reckless, "node shop-00 down; node shop-07 down; run 7m"},
+		onePerMachine:  {forgetful, "operator asia away; node shop-00 down; run 7m"},
+		tooMuch:        {reckless, "rack asia/rack-1 down; run 7m"},
+		noEvidence:     {reckless, "node shop-00 down; central b gone; run 7m"},
+		notConfirmed:   {reckless, "observer asia broken; run 1m"},
+		notSelected:    {greedy, "policy empty; node shop-00 down; run 7m"},
+		notRecorded:    {presuming, "node shop-00 down; run 7m"},
+		wasPaused:      {reckless, "node shop-00 paused; node shop-00 down; run 7m"},
+		tooSoon:        {reckless, "node shop-00 down; run 10m; node shop-00 down; run 7m"},
+		hadFailed:      {reckless, "operator asia fails; node shop-00 down; run 90m"},
+		leftToPeople:   {unheeding, "operator asia fails; node shop-00 down; run 90m"},
+		tooOften:       {sanguine, strings.Repeat("node shop-00 down; run 2h; ", 4) + "run 10m"},
+		overBudget:     {deaf, "fleet asia mall 4x5; budget b {level: Cell, maxUnavailable: 1}; node shop-00 down; node mall-00 down; run 7m"},
+		overInFlight:   {reckless, "fleet asia mall 4x5; budget b {level: Geography, names: [asia], maxInFlight: 1}; node shop-00 down; node mall-00 down; run 7m"},
+		overWave:       {reckless, "fleet asia mall 4x5; node shop-00 down; node mall-00 down; run 7m"},
+		pastLimit:      {unlimited, "fleet europe bank 4x5; policy limited; node shop-00 down; run 15m; node bank-00 down; run 7m"},
+		inIncident:     {heedless, "rack asia/rack-1 down; run 8m; node shop-00 up; node shop-01 up; node shop-02 up; node shop-03 up; run 2m"},
+		notApproved:    {bold, "policy asks; node shop-00 down; run 7m"},
+		wasDenied:      {stubborn, "policy asks; node shop-00 down; run 7m; person shop-00 approves; person shop-00 denies; run 7m"},
+		noSpare:        {covetous, "spare shop spare-1; policy replaces; node shop-00 dead; run 7m"},
+		evictedUnasked: {brash, "policy drains; node shop-00 cordoned; node shop-00 down; run 7m"},
+		fencedUnproven: {credulous, "policy drains; node shop-00 keeps; node shop-00 down; run 20m"},
+		leftCordoned:   {careless, "policy drains; node shop-00 down; run 12m; judge cordons"},
+		wasFrozen:      {deaf, "budget b {level: Fleet, freeze: Now, reason: drill}; node shop-00 down; run 7m"},
 	} {
 		t.Run(strings.ReplaceAll(rule, " ", "-"), func(t *testing.T) {
 			require.Contains(t, strings.Join(lived(remediator{decide: broken.decide, confirm: blind, writes: -1}, broken.days), "\n"), rule+", ")

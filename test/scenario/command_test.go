@@ -53,6 +53,7 @@ func (f *fleet) command(line string) error {
 		"run":        func() error { return f.pass(name, f.step, f.round) },
 		"decide":     func() error { f.round(); return nil },
 		"settle":     f.settle,
+		"judge":      func() error { f.judgeCordons(); return nil },
 		"expect":     func() error { return f.expect(strings.TrimPrefix(line, "expect ")) },
 		"kill-after": func() (err error) { f.writes, err = strconv.Atoi(name); return err },
 		"meanwhile": func() error {
@@ -106,7 +107,7 @@ func (f *fleet) strikeRack(rack, what string) error {
 func (f *fleet) strike(m *machine, what string) error {
 	switch what {
 	case "up":
-		m.dead, m.needs, m.upFor, m.downFor, m.cordoned, m.Paused = false, "", 0, 0, false, false
+		m.off, m.dead, m.needs, m.upFor, m.downFor, m.cordoned, m.Paused = false, false, "", 0, 0, false, false
 		f.turn(m, true)
 	case "needs-Reboot", "needs-Reinstall":
 		m.needs = api.RemediationAction(strings.TrimPrefix(what, "needs-"))
@@ -118,6 +119,12 @@ func (f *fleet) strike(m *machine, what string) error {
 		m.upFor, m.downFor = 30*time.Second, time.Minute
 	case "flaps-slowly":
 		m.upFor, m.downFor = time.Minute, 7*time.Minute
+	case "keeps", "lets-go":
+		m.keeps = what == "keeps"
+	case "uncordoned":
+		m.cordonedBy = ""
+	case "switched-off":
+		f.switchOff(m)
 	case "cordoned":
 		m.cordoned = true
 	case "paused", "resumed":
@@ -138,6 +145,7 @@ func (f *fleet) strike(m *machine, what string) error {
 func escalations() map[string][]api.EscalationStep {
 	return map[string][]api.EscalationStep{
 		"replaces":      {{Action: api.ActionReplace}},
+		"drains":        {{Action: api.ActionReboot, Drain: &api.DrainStep{TimeoutSeconds: ptr.To(int32(600))}}},
 		"reboots-first": {{Action: api.ActionReboot, Attempts: ptr.To(int32(1))}, {Action: api.ActionReplace}},
 		"steps": {
 			{Action: api.ActionRestartComponent, TimeoutSeconds: ptr.To(int32(300)), Attempts: ptr.To(int32(1))},

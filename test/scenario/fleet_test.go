@@ -73,6 +73,11 @@ type machine struct {
 	since          time.Time
 	boots          int
 	cordoned       bool
+	// cordonedBy is the repair of ours that cordoned it. pods run there, which keeps says
+	// may not go, and off is without power.
+	cordonedBy string
+	pods       int
+	keeps, off bool
 	// unready is when the node was not ready, and seen when the remediator saw that.
 	unready, seen []time.Time
 	job           *job
@@ -114,7 +119,7 @@ func (f *fleet) addCluster(cell, cluster string, racks, perRack int) {
 				Namespace: "fleet", Name: name, UID: "uid-" + name, Cluster: cluster, Node: name, Pool: "workers", InUse: true,
 				HardwareID: "hw-" + name, ProviderID: "metal://" + name, Zone: "zone-a", Rack: fmt.Sprintf("rack-%d", i/perRack+1),
 			},
-			cell: cell, alive: true, changed: f.now, renewed: f.now, ready: "True", since: f.now.Add(-24 * time.Hour), boots: 1,
+			cell: cell, alive: true, changed: f.now, renewed: f.now, ready: "True", since: f.now.Add(-24 * time.Hour), boots: 1, pods: 2,
 		})
 	}
 	f.scrape()

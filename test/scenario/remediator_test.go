@@ -44,6 +44,9 @@ func (f *fleet) round() {
 	for _, w := range plan.Withdrawals {
 		f.withdraw(w)
 	}
+	for _, u := range plan.Uncordons {
+		f.uncordon(u)
+	}
 	for _, h := range plan.Handovers {
 		f.handOver(h)
 	}
@@ -118,6 +121,10 @@ func (f *fleet) act(d policy.Decision) {
 	if rem := f.record(d.Name); seen.Reason != "" && rem != nil {
 		f.update(policy.Withheld(rem, seen.Reason, seen.Message, f.clock()))
 		f.write(func() { f.release(d.Name) })
+		return
+	}
+	if rem := f.record(d.Name); rem != nil && policy.ToDrain(rem) {
+		f.drain(m, d)
 		return
 	}
 	if f.claim(d) && f.write(func() { f.ask(m, d, seen.StartBefore) }) {
@@ -204,6 +211,9 @@ func apply(s *api.RemediationStatus, u policy.Update, now metav1.Time) {
 	}
 	if u.Phase.Final() {
 		s.EndedAt = &now
+	}
+	if u.Drain != nil {
+		s.Drain = u.Drain
 	}
 	if u.Phase == api.RemediationSucceeded {
 		s.VerifiedAt, s.Verification = &now, u.Verification

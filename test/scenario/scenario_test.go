@@ -106,6 +106,8 @@ func anyOrder(t *testing.T, fleet, events []string, seed uint64) int {
 	}
 	f.calm()
 	require.NoError(t, f.settle(), "seed %d", seed)
+	f.must("run 1m")
+	f.judgeCordons()
 	require.Empty(t, f.violations, "seed %d:\n%s", seed, &f.transcript)
 	return len(f.asked)
 }

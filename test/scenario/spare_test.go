@@ -32,12 +32,12 @@ func (f *fleet) claim(d policy.Decision) bool {
 	if m.ClaimedBy == d.Name {
 		return true
 	}
+	f.judgeSpare(m, d.Name)
 	if m.ClaimedBy != "" || m.InUse || m.Quarantined != "" || m.Paused || m.Request != nil {
 		f.say("%s is not there for %s", m.Name, f.alias(d.Name))
 		return false
 	}
 	return f.write(func() {
-		f.judgeSpare(m, d.Name)
 		m.ClaimedBy = d.Name
 		f.say("%s is claimed by %s", m.Name, f.alias(d.Name))
 	})

@@ -141,6 +141,10 @@ func (f *fleet) inventory(name string) policy.Cell {
 		if f.state["cluster "+m.Cluster] == "paused" {
 			cell.PausedClusters = append(cell.PausedClusters, m.Cluster)
 		}
+		if !slices.Contains(cell.DrainableClusters, m.Cluster) {
+			cell.DrainableClusters = append(cell.DrainableClusters, m.Cluster)
+		}
+		m.PowerSeen = f.powerSeen(m)
 		cell.Machines = append(cell.Machines, m.Machine)
 	}
 	return cell
@@ -187,7 +191,7 @@ func (f *fleet) read(cell, cluster string, nodes []string) policy.LiveCluster {
 		}
 		f.sees(m)
 		out.Nodes = append(out.Nodes, policy.LiveNode{
-			Name: name, Ready: m.ready, Unready: metav1.Duration{Duration: step * time.Duration(len(m.seen))}, Since: m.since, Heartbeat: m.renewed, Unschedulable: m.cordoned,
+			Name: name, Ready: m.ready, Unready: metav1.Duration{Duration: step * time.Duration(len(m.seen))}, Since: m.since, Heartbeat: m.renewed, Unschedulable: m.cordoned || m.cordonedBy != "", CordonedBy: m.cordonedBy,
 			BootID: fmt.Sprintf("boot-%d", m.boots), ProviderID: m.ProviderID,
 		})
 	}
