@@ -119,12 +119,6 @@ func (f *fleet) strike(m *machine, what string) error {
 		m.upFor, m.downFor = 30*time.Second, time.Minute
 	case "flaps-slowly":
 		m.upFor, m.downFor = time.Minute, 7*time.Minute
-	case "keeps", "lets-go":
-		m.keeps = what == "keeps"
-	case "uncordoned":
-		m.cordonedBy = ""
-	case "switched-off":
-		f.switchOff(m)
 	case "cordoned":
 		m.cordoned = true
 	case "paused", "resumed":
@@ -136,7 +130,7 @@ func (f *fleet) strike(m *machine, what string) error {
 			}
 		}
 	default:
-		return fmt.Errorf("changing node %s: it cannot be %s", m.Name, what)
+		return f.strikeDrain(m, what)
 	}
 	return nil
 }

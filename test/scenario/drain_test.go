@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -77,6 +78,21 @@ func (f *fleet) uncordon(u policy.Uncordon) {
 	if m.cordonedBy != "" && f.write(func() { m.cordonedBy = "" }) {
 		f.say("node %s is uncordoned by %s", m.Name, f.alias(u.Remediation))
 	}
+}
+
+// strikeDrain is what happens to what runs on a node, or to its power.
+func (f *fleet) strikeDrain(m *machine, what string) error {
+	switch what {
+	case "keeps", "lets-go":
+		m.keeps = what == "keeps"
+	case "uncordoned":
+		m.cordonedBy = ""
+	case "switched-off":
+		f.switchOff(m)
+	default:
+		return fmt.Errorf("changing node %s: it cannot be %s", m.Name, what)
+	}
+	return nil
 }
 
 // switchOff has a machine without power, as its provider says from then on.

@@ -1,6 +1,7 @@
 package scenario_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -123,6 +124,11 @@ func (f *fleet) act(d policy.Decision) {
 		f.write(func() { f.release(d.Name) })
 		return
 	}
+	f.begin(m, d, seen)
+}
+
+// begin drains the node first, where the repair says so.
+func (f *fleet) begin(m *machine, d policy.Decision, seen policy.Confirmation) {
 	if rem := f.record(d.Name); rem != nil && policy.ToDrain(rem) {
 		f.drain(m, d)
 		return
@@ -212,9 +218,7 @@ func apply(s *api.RemediationStatus, u policy.Update, now metav1.Time) {
 	if u.Phase.Final() {
 		s.EndedAt = &now
 	}
-	if u.Drain != nil {
-		s.Drain = u.Drain
-	}
+	s.Drain = cmp.Or(u.Drain, s.Drain)
 	if u.Phase == api.RemediationSucceeded {
 		s.VerifiedAt, s.Verification = &now, u.Verification
 	}
