@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,6 +99,9 @@ func TestAlertmanagersOfOthers(t *testing.T) {
 		require.Equal(t, map[string]string{"secret-alertmanager-old": "am-token"}, secrets)
 	}
 	require.Empty(t, Unheard(f), "whom they tell is theirs")
+	args := remediator(partsOf(f), f, Addresses{}).Args
+	require.Contains(t, args, "--alertmanager=older=http://am-1.example.org:9093")
+	require.NotContains(t, strings.Join(args, " "), "am.example.org/alerts", "the token is the centrals' alone")
 }
 
 // The address of the heartbeat is in a Secret, which the Alertmanager reads where it is

@@ -105,7 +105,7 @@ func (h hub) workloads(r rendered) workload.Objects {
 	}
 	objects = append(objects, p.PairBudget(parts.central(replicas()[0]), workload.Prometheus)...)
 	objects = append(objects, h.alerting(r)...)
-	return append(objects, p.Program(remediator(parts, h.at))...)
+	return append(objects, p.Program(remediator(parts, h.f, h.at))...)
 }
 
 // centralSecrets are the Secrets with the tokens of the long-term stores, and of
@@ -125,10 +125,17 @@ func centralSecrets(f *v1alpha1.Federation) map[string]string {
 	return secrets
 }
 
-func remediator(parts parts, at Addresses) workload.Program {
+// remediator asks the Alertmanagers of others for hints, but for those that want a token:
+// that is for the centrals alone.
+func remediator(parts parts, f *v1alpha1.Federation, at Addresses) workload.Program {
 	args := []string{"--namespace=$(POD_NAMESPACE)"}
 	for _, replica := range replicas() {
 		args = append(args, "--central=central-"+replica+"=http://"+at.Centrals[replica])
+	}
+	for _, a := range f.Spec.Alerting.Alertmanagers {
+		if a.BearerTokenSecret == "" {
+			args = append(args, "--alertmanager="+a.Name+"="+a.URL)
+		}
 	}
 	return workload.Program{Part: parts.remediator(), Args: args}
 }
