@@ -35,10 +35,14 @@ type DrainRecord struct {
 	// CordonedAt is when the node was seen to be cordoned by this repair.
 	// +optional
 	CordonedAt *metav1.Time `json:"cordonedAt,omitempty"`
-	// Left counts the pods that must go and are still there.
+	// Left counts the pods that must go and have not been evicted, Leaving those that
+	// have been and are still there.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Left int32 `json:"left,omitempty"`
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	Leaving int32 `json:"leaving,omitempty"`
 	// Blocked are the first of those that may not be evicted, with the reason.
 	// +optional
 	// +listType=atomic

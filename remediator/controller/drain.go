@@ -57,6 +57,9 @@ func (c *Controller) drainOnce(ctx context.Context, d policy.Decision, rem *api.
 
 // undrained writes down why a drain does not go on.
 func (c *Controller) undrained(ctx context.Context, rem *api.Remediation, err error) (string, error) {
+	if errors.Is(err, errNotLeading) {
+		return conflict, err // the record is for whoever leads now
+	}
 	u := policy.Withheld(rem, policy.ReasonRequestFailed, fmt.Sprintf("draining node %s: %s", rem.Spec.Target.Node, line(err)), c.now())
 	return result(err), errors.Join(err, c.updateOne(ctx, u))
 }

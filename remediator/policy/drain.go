@@ -45,13 +45,13 @@ func DrainGoesOn(rem *api.Remediation, found DrainFound, ready string, now time.
 	if rec.CordonedAt == nil {
 		rec.CordonedAt = &metav1.Time{Time: now}
 	}
-	rec.Left, rec.Blocked = int32(found.Left+found.Leaving), found.Blocked
+	rec.Left, rec.Leaving, rec.Blocked = int32(found.Left), int32(found.Leaving), found.Blocked
 	late := !now.Before(drainDeadline(rem))
 	if found.Left == 0 && (found.Leaving == 0 || ready == "Unknown" || late) {
 		rec.EndedAt = &metav1.Time{Time: now}
 		return drainUpdate(rem, rec, "the node is drained")
 	}
-	return drainUpdate(rem, rec, fmt.Sprintf("%d pods must go, %d of them are going%s", rec.Left, found.Leaving, blockedBy(rec.Blocked)))
+	return drainUpdate(rem, rec, fmt.Sprintf("%d pods must go, %d more are going%s", rec.Left, rec.Leaving, blockedBy(rec.Blocked)))
 }
 
 // DrainFenced ends a drain of a machine that is known to be off.
@@ -192,7 +192,7 @@ func (r *run) strays() {
 // stopped repairs of it or has to look at it.
 func (r *run) wellAndFree(p place, live liveFact) bool {
 	s := r.subjectOf(p)
-	if s == nil || r.ix.people[identity(p.machine.HardwareID, p.machine.UID)] != nil {
+	if s == nil || s.settings.observe || s.settings.mode == api.ModeRecommend || r.ix.people[identity(p.machine.HardwareID, p.machine.UID)] != nil {
 		return false
 	}
 	if reason, _ := s.objects(); reason != "" {

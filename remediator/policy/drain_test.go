@@ -66,7 +66,8 @@ func TestHowFarADrainIs(t *testing.T) {
 			_, rem := draining(c.ago, 3)
 			u := policy.DrainGoesOn(rem, c.found, c.ready, now)
 			require.Equal(t, c.ended, u.Drain.EndedAt != nil)
-			require.EqualValues(t, c.found.Left+c.found.Leaving, u.Drain.Left)
+			require.EqualValues(t, c.found.Left, u.Drain.Left)
+			require.EqualValues(t, c.found.Leaving, u.Drain.Leaving)
 			require.Equal(t, api.RemediationDraining, u.Phase)
 		})
 	}
@@ -83,7 +84,11 @@ func TestADrainThatGoesOnOrEnds(t *testing.T) {
 		"nothing has changed": {nil, "", true, false},
 		"it is drained":       {func(_ *world, rem *api.Remediation) { rem.Status.Drain.EndedAt = ptr.To(metav1.NewTime(now)) }, "", true, false},
 		"its time is over":    {func(_ *world, rem *api.Remediation) { late(rem) }, "Failed DrainBlocked", false, false},
-		"nothing was left":    {func(_ *world, rem *api.Remediation) { late(rem); rem.Status.Drain.Left = 0 }, "", true, false},
+		"those left are going": {func(_ *world, rem *api.Remediation) {
+			late(rem)
+			rem.Status.Drain.Left, rem.Status.Drain.Leaving = 0, 2
+		}, "", true, false},
+		"nothing was left": {func(_ *world, rem *api.Remediation) { late(rem); rem.Status.Drain.Left = 0 }, "", true, false},
 		"a stop": {func(w *world, _ *api.Remediation) {
 			w.bound("stop", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, Freeze: api.Now, Reason: "x"})
 		}, "Draining Frozen", false, false},
@@ -204,6 +209,7 @@ func TestANodeThatWasLeftCordoned(t *testing.T) {
 		"frozen": {func(w *world, _ *api.Remediation) {
 			w.bound("stop", api.FleetDisruptionBudgetSpec{Level: api.BudgetFleet, Freeze: api.Now, Reason: "x"})
 		}, false},
+		"observed only":          {func(w *world, _ *api.Remediation) { w.policies[0].Spec.Mode = api.ModeObserve }, false},
 		"cordoned by a person":   {func(w *world, _ *api.Remediation) { w.node(sick).CordonedBy = "" }, false},
 		"by another of ours":     {func(w *world, _ *api.Remediation) { w.node(sick).CordonedBy = "x" }, false},
 		"another repair is open": {func(w *world, _ *api.Remediation) { w.open(sick, api.RemediationActing) }, false},
