@@ -30,6 +30,9 @@ func (c *Controller) handOverOne(ctx context.Context, h policy.Handover) error {
 	if err != nil {
 		return err
 	}
+	if cell.paused {
+		return nil
+	}
 	err = actuate.HandOver(ctx, cell.client, h)
 	if errors.Is(err, actuate.ErrConflict) || errors.Is(err, actuate.ErrPaused) {
 		return nil // changed in between, or left to a person: the next round decides

@@ -294,6 +294,7 @@ func (r *run) judge(s subject, p place) (Reason, string) {
 		func() (Reason, string) { return r.denied(s) },
 		func() (Reason, string) { return r.earlier(s) },
 		func() (Reason, string) { return r.failing(s, p) },
+		func() (Reason, string) { return r.suspectCheck(s) },
 		s.spared,
 		s.drains,
 		func() (Reason, string) { return r.consented(s) },

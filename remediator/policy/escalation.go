@@ -269,7 +269,7 @@ func (r *run) hand(d *Decision, s subject, p place) {
 		d.Message = clip(fmt.Sprintf("policy %s only observes; it would hand the machine to people: %s", s.settings.name, s.exhausted), 512)
 	default:
 		d.Name, d.Spec = r.name(s), r.spec(s, p)
-		d.Spec.Replacement = nil
+		d.Spec.Replacement, d.Spec.Drain = nil, nil
 		d.Spec.Action, d.Spec.Reason, d.Spec.Verification = api.ActionEscalate, clip(s.exhausted+"; "+s.wrong(), 1024), api.Verification{}
 	}
 }

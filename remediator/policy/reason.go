@@ -111,6 +111,9 @@ const (
 	// ReasonNodeCheckConflict means that policies which select the same machine ask
 	// for different node checks.
 	ReasonNodeCheckConflict Reason = "NodeCheckConflict"
+	// ReasonNodeCheckSuspect means that most of the last machines did not pass the check: it
+	// says more of itself than of them.
+	ReasonNodeCheckSuspect Reason = "NodeCheckSuspect"
 	// ReasonNoPolicy means that no policy selects the machine any more.
 	ReasonNoPolicy Reason = "NoPolicy"
 )
@@ -219,7 +222,7 @@ func HoldReasons() []Reason {
 		ReasonDuplicateMachine, ReasonFailureDomainUnknown, ReasonForeignRemediation, ReasonForeignOwner, ReasonControlPlane, ReasonRollOut,
 		ReasonLiveStateContradicts, ReasonNotLongEnough, ReasonCorrelatedFailure, ReasonIncidentOpen,
 		ReasonFrozen, ReasonBudgetExceeded, ReasonLoneMachine, ReasonCooldown,
-		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonDrainUnavailable, ReasonLimitReached, ReasonObserveOnly,
+		ReasonEscalated, ReasonRepairsFailing, ReasonPolicyChanged, ReasonNodeCheckUnavailable, ReasonNodeCheckConflict, ReasonNodeCheckSuspect, ReasonDrainUnavailable, ReasonLimitReached, ReasonObserveOnly,
 		ReasonApprovalAwaited, ReasonRecommended, ReasonNotApproved, ReasonDenied, ReasonProposalExpired,
 	}
 }
