@@ -18,11 +18,16 @@ type evaluation struct {
 	nodes        float64
 	completeness float64
 	contributing map[string]bool
+	// counted and measured mean that nodes and completeness were said.
+	counted, measured bool
 }
 
-// history is every evaluation of a central since a moment, in order, but for the
-// newest: the rules of a group are written one after the other, and that one may lack
-// what the later of them say.
+// whole says whether all that is looked at was evaluated. A server that is told to read its
+// files again stops in the middle of its rules, and the newest evaluation may go on still.
+func (e *evaluation) whole() bool { return e.counted && e.measured && len(e.contributing) > 0 }
+
+// history is every evaluation of a central since a moment that came to its end, in order.
+// There are few others.
 func history(t *testing.T, s *promtest.Server, since time.Time) []evaluation {
 	t.Helper()
 	at := map[model.Time]*evaluation{}
@@ -35,21 +40,27 @@ func history(t *testing.T, s *promtest.Server, since time.Time) []evaluation {
 		}
 	}
 	var all []evaluation
+	broken := 0
 	for _, e := range at {
-		if !e.at.Before(since) {
+		switch {
+		case e.at.Before(since):
+		case e.whole():
 			all = append(all, *e)
+		default:
+			broken++
 		}
 	}
+	require.LessOrEqual(t, broken, len(all)/10, "%s broke off evaluations", s.Address)
 	slices.SortFunc(all, func(a, b evaluation) int { return a.at.Compare(b.at) })
-	return all[:max(0, len(all)-1)]
+	return all
 }
 
 func (e *evaluation) add(of model.Metric, value float64) {
 	switch of[model.MetricNameLabel] {
 	case "fleet:nodes:count":
-		e.nodes = value
+		e.nodes, e.counted = value, true
 	case "fleet:completeness:ratio":
-		e.completeness = value
+		e.completeness, e.measured = value, true
 	case "fleet:cell_contributing:bool":
 		e.contributing[string(of["cell"])] = value == 1
 	}
